@@ -5,6 +5,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
+use thinc_broker::acme::Told;
 use thinc_broker::admin::{AdminRequest, AdminStatus};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Start, Style};
@@ -20,6 +21,10 @@ pub fn message(input: &[u8]) {
     }
     if let Ok(reply) = Reply::decode(input) {
         assert_eq!(reply.encode(), input);
+    }
+    // A failure's control characters become spaces.
+    if let Some(told) = Told::decode(input) {
+        assert_eq!(Told::decode(&told.encode()), Some(told));
     }
     // Networks may be written in several ways.
     if let Ok(start) = Start::decode(input) {
@@ -147,7 +152,11 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: Some(kept) }.encode(),
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: None }.encode(),
         Reply::Ended { attempt: 1 }.encode(),
+        Told::Challenge("desk.example".to_owned(), b"PEM".to_vec()).encode(),
+        Told::Failed("no such host".to_owned()).encode(),
         Reply::Certificate.encode(),
+        Reply::Challenge { name: "desk.example".to_owned() }.encode(),
+        Request::Answering { name: "desk.example".to_owned() }.encode(),
         Start { trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]) }.encode(),
         Reply::Admitted {
             attempt: 1,

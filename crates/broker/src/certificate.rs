@@ -5,14 +5,16 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use thinc_transport::SpkiPin;
 use thinc_transport::identity::{Identity, IdentityError};
 use thinc_transport::renewal::{IdentityFiles, Loaded};
 use tokio::signal::unix::Signal;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
+use crate::acme::Folder;
 use crate::{BrokerError, BrokerOptions};
 
 /// Key and chain together: the pipe that they go through holds this much.
@@ -25,18 +27,34 @@ pub(crate) type Pem = Rc<Vec<u8>>;
 pub(crate) struct Certificate {
     files: IdentityFiles,
     is_self_made: bool,
+    /// Where what ACME brings is, if it is used.
+    acme: Option<PathBuf>,
 }
 
 impl Certificate {
     /// The files that the options name, or the self-made one, which is made if there is none.
     pub(crate) fn open(options: &BrokerOptions) -> Result<(Certificate, Loaded), BrokerError> {
+        let is_acme = !options.acme.names.is_empty();
+        let acme = is_acme.then(|| Folder::of(&options.state).certificate());
+        if let Some(path) = &acme {
+            let mut files = IdentityFiles::new(path, path);
+            match checked(files.load()) {
+                Ok(loaded) => {
+                    return Ok((Certificate { files, is_self_made: false, acme }, loaded));
+                }
+                // There is none yet.
+                Err(_) if !path.exists() => {}
+                Err(error) => crate::report!("thinc: {error}; another one is asked for by ACME"),
+            }
+        }
         let is_self_made = options.certificate.is_none();
         let own = options.state.join("identity.pem");
         if is_self_made {
             Identity::load_or_create(&options.state)?;
         }
         let (chain, key) = options.certificate.as_ref().map_or((&own, &own), |(c, k)| (c, k));
-        let mut certificate = Certificate { files: IdentityFiles::new(chain, key), is_self_made };
+        let files = IdentityFiles::new(chain, key);
+        let mut certificate = Certificate { files, is_self_made, acme };
         let loaded = checked(certificate.files.load())?;
         Ok((certificate, loaded))
     }
@@ -48,11 +66,22 @@ impl Certificate {
 
     /// Passes each pair that the files come to hold, without end. One that cannot be used is
     /// reported, and the last one stays.
-    pub(crate) async fn renew(mut self, mut hangup: Signal, shown: watch::Sender<Pem>) {
+    /// `issued`: by ACME.
+    pub(crate) async fn renew(
+        mut self,
+        mut hangup: Signal,
+        issued: Rc<Notify>,
+        shown: watch::Sender<Pem>,
+    ) {
         loop {
             let result = tokio::select! {
                 result = self.files.changed() => result,
                 _ = hangup.recv() => self.files.load(),
+                () = issued.notified() => {
+                    let path = self.acme.as_ref().expect("it is used");
+                    self.files = IdentityFiles::new(path, path);
+                    self.files.load()
+                }
             };
             let path = self.files.certificates().display();
             match checked(result) {

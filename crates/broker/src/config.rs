@@ -12,6 +12,8 @@ use std::time::Duration;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
+use crate::acme::{AcmeOptions, NAMES_MAX};
+use crate::message::NAME_BYTES_MAX;
 use crate::port::LISTEN_MAX;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
@@ -29,6 +31,10 @@ pub const KEYS: &[&str] = &[
     "listen",
     "tls-cert",
     "tls-key",
+    "acme",
+    "acme-contact",
+    "acme-directory",
+    "acme-roots",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -45,6 +51,8 @@ pub struct Config {
     pub listen: Option<Vec<SocketAddr>>,
     /// Certificate chain and key as PEM files.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// A certificate by ACME.
+    pub acme: AcmeOptions,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -152,6 +160,10 @@ impl Config {
                 "listen" => entry.addresses().map(|value| config.listen = Some(value)),
                 "tls-cert" => entry.path().map(|value| certificate = Some((offset, value))),
                 "tls-key" => entry.path().map(|value| key = Some((offset, value))),
+                "acme" => entry.host_names().map(|names| config.acme.names = names),
+                "acme-contact" => entry.contact().map(|to| config.acme.contact = Some(to)),
+                "acme-directory" => entry.https().map(|at| config.acme.directory = Some(at)),
+                "acme-roots" => entry.path().map(|path| config.acme.roots = Some(path)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -236,6 +248,55 @@ impl Entry<'_> {
             }
             DeValue::Array(_) => Err(self.wrong(&allowed)),
             one => Ok(vec![address(one)?]),
+        }
+    }
+
+    fn host_names(&self) -> Result<Vec<String>, String> {
+        let allowed = format!(
+            "it has to be a list of 1 to {NAMES_MAX} names of this host in quotes, such as \
+             [\"desk.example.org\"], without addresses and wildcards"
+        );
+        let DeValue::Array(items) = self.value else { return Err(self.wrong(&allowed)) };
+        if !(1..=NAMES_MAX).contains(&items.len()) {
+            return Err(self.wrong(&allowed));
+        }
+        let is_label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        };
+        let name = |item: &toml::Spanned<DeValue<'_>>| {
+            let item = Entry { name: self.name, value: item.get_ref() };
+            let name = item.text(&allowed)?;
+            let is_address = name.parse::<std::net::IpAddr>().is_ok();
+            if name.len() > NAME_BYTES_MAX || is_address || !name.split('.').all(is_label) {
+                return Err(item.wrong(&allowed));
+            }
+            Ok(name.to_ascii_lowercase())
+        };
+        items.iter().map(name).collect()
+    }
+
+    fn contact(&self) -> Result<String, String> {
+        let allowed = "it has to be an e-mail address in quotes, such as \"admin@example.org\"";
+        let address = self.text(allowed)?;
+        let is_address = address.is_ascii() && !address.contains(' ') && !address.contains(':');
+        match address.split_once('@') {
+            Some((user, host)) if is_address && !user.is_empty() && !host.is_empty() => {
+                Ok(format!("mailto:{address}"))
+            }
+            _ => Err(self.wrong(allowed)),
+        }
+    }
+
+    fn https(&self) -> Result<String, String> {
+        let allowed = "it has to be the https:// address of an ACME server's directory in quotes";
+        let address = self.text(allowed)?;
+        if address.strip_prefix("https://").is_some_and(|rest| !rest.is_empty()) {
+            Ok(address.to_owned())
+        } else {
+            Err(self.wrong(allowed))
         }
     }
 
@@ -333,10 +394,18 @@ mod tests {
     fn values_are_read() {
         let text = "listen = '[::1]:8443'\ntls-cert = '/c'\ntls-key = '/k'\nfront-user = 'f'\n\
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
-                    audit-log = '/a'\nend-idle = '8h'\nend-disconnected = '2d'\n";
+                    audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
+                    acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
+                    acme-roots = '/r'\nend-idle = '8h'\nend-disconnected = '2d'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
+            acme: AcmeOptions {
+                names: vec!["desk.example.org".to_owned(), "localhost".to_owned()],
+                contact: Some("mailto:a@example.org".to_owned()),
+                directory: Some("https://ca/dir".to_owned()),
+                roots: Some("/r".into()),
+            },
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),
@@ -359,6 +428,11 @@ mod tests {
         let cases = [
             ("\nlisen = 1", "/b.toml:2: lisen: there is no such key; there are listen, "),
             ("\n\nlisten = 443", "/b.toml:3: listen = 443: it has to be an address and a port"),
+            ("acme = 'desk'", "/b.toml:1: acme = \"desk\": it has to be a list of 1 to 32"),
+            ("acme = ['*.desk']", "/b.toml:1: acme = \"*.desk\": it has to be a list"),
+            ("acme = ['192.0.2.1']", "/b.toml:1: acme = \"192.0.2.1\": it has to be a list"),
+            ("acme-contact = 'me'", "/b.toml:1: acme-contact = \"me\": it has to be an e-mail"),
+            ("acme-directory = 'http://ca'", "/b.toml:1: acme-directory = \"http://ca\": it has"),
             ("listen = []", "/b.toml:1: listen = a list: it has to be an address and a port"),
             ("\nlisten = ['::1']", "/b.toml:2: listen = \"::1\": it has to be an address"),
             ("listen = 'here'", "/b.toml:1: listen = \"here\": it has to be"),

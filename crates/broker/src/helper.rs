@@ -3,7 +3,7 @@
 //! socket pair with six fixed requests, and login.rs. Runs as root; knows sources, names and
 //! tickets; never HTTP, TLS or a byte of a display.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
@@ -20,10 +20,11 @@ use thinc_transport::identity::Identity;
 use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, sleep_until};
 
+use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
 use crate::certificate::{self, Certificate, Pem, pipe_with};
@@ -89,6 +90,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let helper = Helper {
         listeners,
         pem,
+        challenge: watch::Sender::default(),
+        acme: options.acme,
         start: Start { trusted_proxies: options.trusted_proxies },
         front_user,
         service: options.pam_service,
@@ -114,7 +117,7 @@ pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
     if let Some((certificate, key)) = &options.certificate {
         Identity::load(certificate, key)?;
     }
-    Ok(())
+    acme::check(options)
 }
 
 /// The front's account, once there are rules for PAM too.
@@ -123,6 +126,9 @@ fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
     let rules = Path::new("/etc/pam.d").join(options.pam_service.to_ascii_lowercase());
     if !rules.is_file() {
         return Err(BrokerError::NoPamService(rules));
+    }
+    if options.certificate.is_some() && !options.acme.names.is_empty() {
+        return Err(BrokerError::AcmeAndFiles);
     }
     match User::from_name(&options.front_user) {
         Ok(Some(user)) if user.uid.is_root() => {
@@ -138,12 +144,22 @@ struct Helper {
     listeners: Vec<TcpListener>,
     /// Wakes the task that tells the front.
     pem: watch::Sender<Pem>,
+    /// The last challenge of ACME; wakes the same task.
+    challenge: watch::Sender<Option<Rc<Challenge>>>,
+    acme: AcmeOptions,
     start: Start,
     front_user: User,
     service: String,
     state: PathBuf,
     /// Of desktops, as the environment of `thinc serve`.
     limits: Vec<(&'static str, String)>,
+}
+
+/// What the front answers an ACME server, and who waits until it does.
+struct Challenge {
+    name: String,
+    pem: Vec<u8>,
+    answered: Cell<Option<oneshot::Sender<()>>>,
 }
 
 /// What is known of people.
@@ -347,7 +363,12 @@ async fn run(
     tokio::task::spawn_local(async move {
         admin.serve(|request| for_admin.borrow_mut().administrate(request)).await;
     });
-    tokio::task::spawn_local(certificate.renew(stop(SignalKind::hangup())?, helper.pem.clone()));
+    let issued = Rc::new(Notify::new());
+    let hangup = stop(SignalKind::hangup())?;
+    tokio::task::spawn_local(certificate.renew(hangup, issued.clone(), helper.pem.clone()));
+    if !helper.acme.names.is_empty() {
+        tokio::task::spawn_local(serve_acme(helper.clone(), issued));
+    }
     let mut failures = 0u32;
     loop {
         let started = Instant::now();
@@ -434,6 +455,25 @@ fn watch(
     });
 }
 
+/// Keeps the process for ACME, and passes on what it has.
+async fn serve_acme(helper: Rc<Helper>, issued: Rc<Notify>) {
+    let (sender, mut events) = mpsc::channel(1);
+    let folder = acme::Folder::of(&helper.state);
+    let process = acme::run(helper.acme.clone(), folder, helper.front_user.clone(), sender);
+    let pass_on = async {
+        while let Some(event) = events.recv().await {
+            match event {
+                acme::Event::Challenge(name, pem, answered) => {
+                    let answered = Cell::new(Some(answered));
+                    helper.challenge.send_replace(Some(Rc::new(Challenge { name, pem, answered })));
+                }
+                acme::Event::Issued => issued.notify_one(),
+            }
+        }
+    };
+    tokio::join!(process, pass_on);
+}
+
 /// Starts the front as its own user, with the port and the key.
 fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let failed = |error| BrokerError::System("start the front", error);
@@ -474,6 +514,9 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
     draining.mark_changed();
     // It was started with this one.
     let mut pem = helper.pem.subscribe();
+    // That one may have been for the front before.
+    let mut challenge = helper.challenge.subscribe();
+    challenge.mark_changed();
     // The oldest first. Dropping them ends their tasks: the people have gone with the front.
     let attempts: Rc<RefCell<Vec<Attempt>>> = Rc::default();
     loop {
@@ -484,6 +527,19 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
             _ = draining.changed() => {
                 let is_draining = *draining.borrow_and_update();
                 send(&channel, &Reply::Drain { is_draining }, None).await;
+                continue;
+            }
+            _ = challenge.changed() => {
+                let challenge = challenge.borrow_and_update().clone();
+                if let Some(challenge) = challenge {
+                    match pipe_with(&challenge.pem) {
+                        Ok(pipe) => {
+                            let reply = Reply::Challenge { name: challenge.name.clone() };
+                            send(&channel, &reply, Some(&pipe)).await;
+                        }
+                        Err(error) => crate::report!("thinc: cannot pass a challenge: {error}"),
+                    }
+                }
                 continue;
             }
             _ = pem.changed() => {
@@ -558,6 +614,14 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
             Ok(request @ (Request::Keep(_) | Request::Forget)) => {
                 let what = format!("{request:?} is for login processes");
                 return io::Error::new(io::ErrorKind::InvalidData, what);
+            }
+            Ok(Request::Answering { name }) => {
+                let challenge = helper.challenge.borrow().clone();
+                if let Some(challenge) = challenge.filter(|challenge| challenge.name == name)
+                    && let Some(answered) = challenge.answered.take()
+                {
+                    let _ = answered.send(());
+                }
             }
             Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error),
         }
@@ -741,7 +805,8 @@ impl Task {
                             | Reply::Drain { .. }
                             | Reply::Kept { .. }
                             | Reply::Ended { .. }
-                            | Reply::Certificate,
+                            | Reply::Certificate
+                            | Reply::Challenge { .. },
                         )
                         | Err(_) => {
                             return Err(Failure::Refused);

@@ -15,6 +15,7 @@ macro_rules! report {
 }
 pub(crate) use report;
 
+pub mod acme;
 pub mod admin;
 pub mod agent;
 mod audit;
@@ -45,6 +46,11 @@ pub use options::{BrokerError, BrokerOptions};
 /// The process of the front; its standard input is the socket to the helper.
 pub fn front() -> Result<(), BrokerError> {
     front::main(take_socket()?)
+}
+
+/// The process that gets certificates; its standard input is the socket to the helper.
+pub fn acme() -> Result<(), BrokerError> {
+    acme::process::main(take_socket()?)
 }
 
 /// The process of one login, by the rules of this PAM service; its standard input is the socket to

@@ -19,6 +19,7 @@
 //!                   5 KEPT    login u64 | age u64, ms | user text | open u8
 //!                             | if open: both hashes, as above
 //!                     (with the socket of the user's agent if open)
+//! to the helper:    9 ANSWERING name text
 //! from the helper:  1 PROMPTS attempt u64 | count u8 | count × (style u8 | text)
 //!                   2 REFUSED attempt u64 | reason u8
 //!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
@@ -28,6 +29,7 @@
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
 //! first to a front:  START, then count u8 | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
+//!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)
 //! text: length u16, little-endian | bytes
 //! ```
 
@@ -47,6 +49,8 @@ pub const PROMPTS_MAX: usize = 6;
 /// See [`PROMPTS_MAX`]; that of an answer is PAM's.
 pub const TEXT_BYTES_MAX: usize = thinc_pam::ANSWER_BYTES_MAX;
 
+/// Longest DNS name (RFC 1035, section 2.3.4, as text).
+pub const NAME_BYTES_MAX: usize = 253;
 /// Longest address with a prefix.
 const NETWORK_BYTES_MAX: usize = 64;
 
@@ -110,6 +114,11 @@ pub enum Request {
     Keep(Kept),
     /// To a login process: this login has ended. No helper learns its secrets any more.
     Forget,
+    /// The front answers an ACME server that asks for this name.
+    Answering {
+        /// Of the challenge.
+        name: String,
+    },
 }
 
 /// What opens a login, kept by its login process for the next helper.
@@ -256,6 +265,12 @@ pub enum Reply {
     },
     /// For the front: what new connections are shown; a descriptor comes along.
     Certificate,
+    /// For the front: what an ACME server is shown that asks for this name; a descriptor comes
+    /// along. Answered with `Request::Answering`.
+    Challenge {
+        /// A DNS name.
+        name: String,
+    },
 }
 
 /// Why bytes are no message.
@@ -417,6 +432,10 @@ impl Request {
                 out.extend(kept.origin_secret_hash);
             }
             Request::Forget => out.push(8),
+            Request::Answering { name } => {
+                out.push(9);
+                put_text(&mut out, cut(name, NAME_BYTES_MAX).as_bytes());
+            }
         }
         out
     }
@@ -462,6 +481,7 @@ impl Request {
                 Request::Keep(fields.kept(login)?)
             }
             8 => Request::Forget,
+            9 => Request::Answering { name: fields.text("a name", NAME_BYTES_MAX)? },
             other => return Err(MessageError::Unknown("a request", other)),
         };
         fields.end()?;
@@ -513,6 +533,10 @@ impl Reply {
                 out.extend(attempt.to_le_bytes());
             }
             Reply::Certificate => out.push(7),
+            Reply::Challenge { name } => {
+                out.push(8);
+                put_text(&mut out, cut(name, NAME_BYTES_MAX).as_bytes());
+            }
         }
         out
     }
@@ -561,6 +585,7 @@ impl Reply {
             }
             6 => Reply::Ended { attempt: fields.u64()? },
             7 => Reply::Certificate,
+            8 => Reply::Challenge { name: fields.text("a name", NAME_BYTES_MAX)? },
             other => return Err(MessageError::Unknown("a reply", other)),
         };
         fields.end()?;
@@ -586,6 +611,7 @@ impl std::fmt::Debug for Request {
             }
             Request::Keep(kept) => write!(f, "Keep({})", kept.login),
             Request::Forget => write!(f, "Forget"),
+            Request::Answering { name } => write!(f, "Answering({name:?})"),
         }
     }
 }
@@ -603,6 +629,7 @@ impl std::fmt::Debug for Reply {
             }
             Reply::Ended { attempt } => write!(f, "Ended({attempt})"),
             Reply::Certificate => write!(f, "Certificate"),
+            Reply::Challenge { name } => write!(f, "Challenge({name:?})"),
         }
     }
 }
@@ -631,6 +658,7 @@ mod tests {
                 deed: Deed::Ended,
                 session: "desk".into(),
             },
+            Request::Answering { name: "desk.example".into() },
         ]
     }
 
@@ -653,6 +681,7 @@ mod tests {
             Reply::Kept { login: 8, age_ms: 6, user: "otto".into(), kept: None },
             Reply::Ended { attempt: 1 },
             Reply::Certificate,
+            Reply::Challenge { name: "desk.example".into() },
             Reply::Admitted {
                 attempt: 3,
                 cookie: [1; 32],

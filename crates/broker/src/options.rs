@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::acme::AcmeOptions;
 use crate::config::{Config, ConfigError};
 use crate::proxy::TrustedProxies;
 
@@ -26,6 +27,8 @@ pub struct BrokerOptions {
     pub listen: Vec<SocketAddr>,
     /// Certificate chain and key as PEM files; without them a self-signed one is made in `state`.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// A certificate by ACME.
+    pub acme: AcmeOptions,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: TrustedProxies,
     /// The account that the front runs as.
@@ -48,6 +51,7 @@ impl BrokerOptions {
         BrokerOptions {
             listen: command_line.listen.or(file.listen).unwrap_or_default(),
             certificate: command_line.certificate.or(file.certificate),
+            acme: file.acme,
             trusted_proxies: command_line
                 .trusted_proxies
                 .or(file.trusted_proxies)
@@ -104,6 +108,12 @@ pub enum BrokerError {
     /// Key and certificate are too long together.
     #[error("certificate and key have {0} bytes; {1} is the limit")]
     LongIdentity(usize, usize),
+    /// ACME.
+    #[error("no certificate by ACME: {0}")]
+    Acme(String),
+    /// ACME beside files.
+    #[error("acme in the configuration, and --tls-cert: only one of both can be shown")]
+    AcmeAndFiles,
     /// TLS does not take them.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),

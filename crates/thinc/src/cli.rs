@@ -394,6 +394,7 @@ impl Broker {
         let command_line = Config {
             listen: Some(self.listen).filter(|addresses| !addresses.is_empty()),
             certificate: self.tls_cert.zip(self.tls_key),
+            acme: Default::default(),
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,
@@ -430,6 +431,8 @@ pub(crate) struct BrokerPart {
 pub(crate) enum Part {
     /// Speaks with the network
     Front,
+    /// Gets certificates
+    Acme,
     /// One login, as root
     Login {
         /// PAM's rules

@@ -71,6 +71,7 @@ pub fn main() -> ExitCode {
         cli::Command::BrokerPart(part) => {
             let result = match part.part {
                 cli::Part::Front => thinc_broker::front(),
+                cli::Part::Acme => thinc_broker::acme(),
                 cli::Part::Login { pam_service, state } => {
                     thinc_broker::login(&pam_service, &state)
                 }

@@ -600,7 +600,11 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
                 }
                 _ => return ask(logins, attempt, prompts),
             },
-            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } | Reply::Certificate => {
+            Reply::Drain { .. }
+            | Reply::Kept { .. }
+            | Reply::Ended { .. }
+            | Reply::Certificate
+            | Reply::Challenge { .. } => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {

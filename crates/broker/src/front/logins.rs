@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thinc_session_server::gate::BrowserConnections;
-use thinc_transport::identity::Identity;
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::certificates::Certificates;
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest};
 use crate::helper::{LOGIN_LIFE, hash};
 use crate::message::{Deed, MESSAGE_BYTES_MAX, Reply, Request, Secret};
@@ -99,9 +99,9 @@ impl Logins {
         }
     }
 
-    /// Passes the helper's replies to those who wait for them, until the helper ends. `identity` is
-    /// shown to new connections.
-    pub(crate) async fn dispatch(&self, identity: &Identity) {
+    /// Passes the helper's replies to those who wait for them, until the helper ends; its
+    /// certificates to `certificates`.
+    pub(crate) async fn dispatch(&self, certificates: &Certificates) {
         loop {
             let packet = match self.helper.receive(MESSAGE_BYTES_MAX).await {
                 Ok(packet) if !packet.bytes.is_empty() => packet,
@@ -118,9 +118,19 @@ impl Logins {
                 }
                 Reply::Certificate => {
                     match packet.descriptors.into_iter().next().map(super::read_identity) {
-                        Some(Ok(new)) => identity.replace(&new),
+                        Some(Ok(new)) => certificates.identity.replace(&new),
                         Some(Err(error)) => warn!("the helper's certificate: {error}"),
                         None => warn!("the helper's certificate did not come along"),
+                    }
+                    continue;
+                }
+                Reply::Challenge { name } => {
+                    match packet.descriptors.into_iter().next() {
+                        Some(pem) => match certificates.answer(&name, pem) {
+                            Ok(()) => drop(self.send(&Request::Answering { name }).await),
+                            Err(error) => warn!("a challenge of ACME: {error}"),
+                        },
+                        None => warn!("the helper's challenge did not come along"),
                     }
                     continue;
                 }

@@ -3,6 +3,7 @@
 //! no program, no connection of its own. Knows bytes of every person who is connected; never a
 //! password longer than it takes to pass it on.
 
+mod certificates;
 mod http;
 mod logins;
 mod native;
@@ -32,6 +33,7 @@ use crate::BrokerError;
 use crate::certificate::IDENTITY_BYTES_MAX;
 use crate::message::{MESSAGE_BYTES_MAX, Start};
 use crate::packets::{self, Channel};
+use certificates::{ALPN_ACME, Certificates};
 use http::{NewConnection, Shared};
 use logins::Logins;
 use proxied::Peer;
@@ -45,8 +47,8 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     let (Some(pem), Ok(told)) = (descriptors.next(), Start::decode(&packet.bytes)) else {
         return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
     };
-    let identity = read_identity(pem)?;
-    let tls = identity.server_config()?;
+    let certificates = Arc::new(Certificates::new(read_identity(pem)?));
+    let tls = Arc::new(certificates.server_config()?);
     crate::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -69,7 +71,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let shared = Arc::new(Shared::new(logins.clone(), told.trusted_proxies));
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
-            () = logins.dispatch(&identity) => Ok(()),
+            () = logins.dispatch(&certificates) => Ok(()),
             () = accept_all(shared, listeners, TlsAcceptor::from(tls)) => Ok(()),
         }
     })
@@ -185,6 +187,8 @@ async fn serve(
             connection.ensure_pass(&shared);
             native::serve(shared, tls, connection).await;
         }
+        // An ACME server has seen what it wants to.
+        Ok(Ok(tls)) if tls.get_ref().1.alpn_protocol() == Some(ALPN_ACME) => {}
         Ok(Ok(tls)) => http::serve(shared, tls, connection).await,
     }
 }

@@ -218,7 +218,11 @@ async fn log_in(
                     }
                 }
             }
-            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } | Reply::Certificate => {
+            Reply::Drain { .. }
+            | Reply::Kept { .. }
+            | Reply::Ended { .. }
+            | Reply::Certificate
+            | Reply::Challenge { .. } => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {

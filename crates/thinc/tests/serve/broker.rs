@@ -2,6 +2,7 @@
 //! what lives on when parts of it are killed. Makes accounts and removes them, so it needs root;
 //! without, each test says so and passes. Knows HTTP and processes.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -157,7 +158,12 @@ impl Broker {
         Broker::with(more, access, &[ANY_PORT], |_| String::new())
     }
 
-    fn with(
+    /// The name of its PAM rules.
+    pub(crate) fn service(&self) -> &OsStr {
+        self.service.file_name().unwrap()
+    }
+
+    pub(crate) fn with(
         more: &str,
         access: &str,
         addresses: &[SocketAddr],

@@ -3,6 +3,7 @@
 //! a time. Knows only the outside of the program.
 
 mod broker;
+mod broker_acme;
 mod broker_admin;
 mod broker_floods;
 mod broker_privileges;
