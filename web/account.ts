@@ -33,6 +33,12 @@ const questions = find<HTMLFormElement>("questions");
 const asked = find("asked");
 const desktops = find("desktops");
 const list = find<HTMLUListElement>("list");
+const startForm = find<HTMLFormElement>("start");
+const choice = find<HTMLDetailsElement>("choice");
+const what = find<HTMLSelectElement>("what");
+const programField = find("program-field");
+const program = find<HTMLInputElement>("program");
+const sessionName = find<HTMLInputElement>("name");
 
 /** The attempt that the questions belong to. */
 let attempt = "";
@@ -148,10 +154,11 @@ function ask(number: string, prompts: Prompt[]): void {
 }
 
 /** A request of this login; undefined if the login is not valid any more. */
-async function request(path: string, method = "GET"): Promise<Response | undefined> {
+async function request(path: string, method = "GET", body?: string): Promise<Response | undefined> {
   const secret = loadLogin();
   if (secret === undefined) return undefined;
-  const response = await fetch(path, { method, headers: headersOf(secret), cache: "no-store" });
+  const headers = headersOf(secret);
+  const response = await fetch(path, { method, headers, body: body ?? null, cache: "no-store" });
   if (response.status !== 401) return response;
   forgetLogin();
   return undefined;
@@ -213,9 +220,43 @@ function open(name: string): void {
   location.assign(deskPath(name));
 }
 
-async function start(): Promise<void> {
+/** What is started: a desktop of the list, which is read when it is opened, or a program. */
+function chosen(): string | undefined {
+  if (!choice.open) return undefined;
+  const [kind, id] = splitOnce(what.value, ":");
+  const typed = sessionName.value.trim();
+  const name = typed === "" ? null : typed;
+  if (kind === "desktop") return JSON.stringify({ what: { desktop: id }, name });
+  if (kind === "program") return JSON.stringify({ what: { program: program.value }, name });
+  return name === null ? undefined : JSON.stringify({ what: "default", name });
+}
+
+function splitOnce(text: string, at: string): [string, string] {
+  const place = text.indexOf(at);
+  return place < 0 ? [text, ""] : [text.slice(0, place), text.slice(place + 1)];
+}
+
+/** Between the usual desktop and a program: the desktops that are installed. */
+async function showChoices(): Promise<void> {
+  const response = await request("choices");
+  if (response === undefined) return askToLogIn();
+  // The usual desktop and a program can be started without the list.
+  if (!response.ok) return;
+  const { desktops } = (await response.json()) as { desktops: { id: string; name: string }[] };
+  for (const option of what.querySelectorAll('option[value^="desktop:"]')) option.remove();
+  const options = desktops.map(({ id, name }) => new Option(name, `desktop:${id}`));
+  what.options[0]?.after(...options);
+  showFields();
+}
+
+function showFields(): void {
+  programField.hidden = what.value !== "program";
+  program.required = choice.open && !programField.hidden;
+}
+
+async function start(what?: string): Promise<void> {
   show(undefined, say("starting"));
-  const response = await request("start", "POST");
+  const response = await request("start", "POST", what);
   if (response === undefined) return askToLogIn();
   if (response.ok) return open(((await response.json()) as { name: string }).name);
   const reason = await response.text();
@@ -263,7 +304,15 @@ questions.addEventListener("submit", (event) => {
   const answers = [...asked.querySelectorAll("input")].map((input) => input.value);
   void send({ attempt, answers });
 });
-find("start").addEventListener("click", () => void during(start));
+startForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void during(() => start(chosen()));
+});
+choice.addEventListener("toggle", () => {
+  showFields();
+  if (choice.open) void during(showChoices);
+});
+what.addEventListener("change", showFields);
 find("logout").addEventListener("click", () => void during(logOut));
 // A browser shows the page as it was left when the person goes back to it.
 addEventListener("pageshow", (event) => {

@@ -187,12 +187,32 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   await page.getByRole("button", { name: "Start a desktop" }).click();
   await shown(page);
 
+  // A program under a name of its own, beside the desktop, by keyboard.
+  await page.goto(url);
+  const summary = page.getByText("Choose what is started");
+  await summary.focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("option", { name: "A program" }).waitFor({ state: "attached" });
+  assert.equal(await page.getByLabel("Program and arguments").isVisible(), false);
+  await page.getByLabel("Desktop or program").selectOption({ label: "A program" });
+  assert.deepEqual(await barriers(page), []);
+  await page.getByLabel("Program and arguments").fill("there-is-no-such-program");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "there-is-no-such-program" }).waitFor();
+  await page.getByLabel("Program and arguments").fill("xterm -T 'a b'");
+  await page.getByLabel("Name of a further desktop").fill("second");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/desk\/second\/$/);
+  await page.goto(url);
+  await page.getByRole("button", { name: "Open second" }).waitFor();
+  await page.getByRole("button", { name: "Open desk" }).waitFor();
+
   await phone.getByRole("button", { name: "Log out" }).click();
   await phone.getByRole("heading", { name: "Log in" }).waitFor();
   await phone.reload();
   await phone.getByRole("heading", { name: "Log in" }).waitFor();
-  // What the page itself did went wrong nowhere; a refused login is an error to the console.
-  const unexpected = page.problems.filter((text) => !text.includes("401"));
+  // Nothing went wrong in the page; a refused login or start is an error to the console.
+  const unexpected = page.problems.filter((text) => !/401|409/.test(text));
   assert.deepEqual(unexpected, []);
 });
 

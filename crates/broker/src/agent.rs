@@ -15,6 +15,10 @@ pub const REQUEST_BYTES_MAX: usize = 4096;
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Most sessions in an answer.
 pub const SESSIONS_MAX: usize = 64;
+/// Most desktops in an answer.
+pub const CHOICES_MAX: usize = 64;
+/// Longest ID or name of a desktop, and longest command line of a program, in bytes.
+pub const CHOSEN_BYTES_MAX: usize = 1024;
 
 /// A request; the descriptor that comes with it is where the answer goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,10 +28,40 @@ pub enum AgentRequest {
     List,
     /// Start the default desktop unless it runs.
     Start,
+    /// The desktops that can be started.
+    Choices,
+    /// Start another session; an error if one of its name runs.
+    StartChosen {
+        /// What runs in it.
+        what: Chosen,
+        /// Its name; none: that of the desktop or the program.
+        name: Option<String>,
+    },
     /// A connection to this session.
     Open(String),
     /// End this session.
     End(String),
+}
+
+/// What a person wants to be started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chosen {
+    /// The default desktop.
+    Default,
+    /// The desktop of this ID.
+    Desktop(String),
+    /// A program and its arguments, as they were typed.
+    Program(String),
+}
+
+/// A desktop that is installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DesktopInfo {
+    /// Names it in [`Chosen::Desktop`].
+    pub id: String,
+    /// For people.
+    pub name: String,
 }
 
 /// A session of the user.
@@ -47,7 +81,9 @@ pub struct SessionInfo {
 pub enum AgentAnswer {
     /// To `List`.
     Sessions(Vec<SessionInfo>),
-    /// To `Start`.
+    /// To `Choices`.
+    Choices(Vec<DesktopInfo>),
+    /// To `Start` and `StartChosen`.
     Started {
         /// Its name.
         name: String,

@@ -7,10 +7,14 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use thinc_broker::BrokerError;
-use thinc_broker::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX, SessionInfo, is_session_name};
+use thinc_broker::agent::{
+    AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopInfo, SESSIONS_MAX, SessionInfo,
+    is_session_name,
+};
 
-use crate::desktop::Program;
-use crate::{MainError, clients, stdio};
+use crate::desktop::{self, Program};
+use crate::stdio::{self, Runs};
+use crate::{MainError, clients};
 
 /// Serves until the front and the helper have gone.
 pub(crate) fn agent(uid: u32, gid: u32) -> Result<(), BrokerError> {
@@ -39,9 +43,35 @@ fn answer(
             let _one_at_a_time = starting.lock().map_err(|_| "an earlier start failed")?;
             let is_new = stdio::connect(&name).is_none();
             if is_new {
-                drop(stdio::start(&name, None, &[])?);
+                drop(stdio::start(&name, None, &Runs::Command(&[]))?);
             }
             (AgentAnswer::Started { name, is_new }, None)
+        }
+        AgentRequest::Choices => {
+            let desktops = desktop::installed().into_iter().take(CHOICES_MAX);
+            let desktops = desktops.map(|(id, name)| DesktopInfo { id, name });
+            (AgentAnswer::Choices(desktops.collect()), None)
+        }
+        AgentRequest::StartChosen { what, name } => {
+            let (command, desktop) = match what {
+                Chosen::Default => (Vec::new(), None),
+                Chosen::Desktop(id) => (Vec::new(), Some(id)),
+                Chosen::Program(line) => (desktop::typed_command(&line)?, None),
+            };
+            // What cannot be started is an error that names it, before a session is begun.
+            let program = Program::find(&command, desktop.as_deref())?;
+            let name = name.unwrap_or(program.name);
+            let _one_at_a_time = starting.lock().map_err(|_| "an earlier start failed")?;
+            if stdio::connect(checked(&name)?).is_some() {
+                let error = format!("a session called {name} is running already: choose a name");
+                return Err(error.into());
+            }
+            let runs = match &desktop {
+                Some(id) => Runs::Desktop(id),
+                None => Runs::Command(&command),
+            };
+            drop(stdio::start(&name, None, &runs)?);
+            (AgentAnswer::Started { name, is_new: true }, None)
         }
         AgentRequest::Open(name) => {
             let session = stdio::connect(checked(&name)?);

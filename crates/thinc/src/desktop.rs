@@ -255,21 +255,53 @@ fn unescape(value: &str) -> String {
     plain
 }
 
-/// A command line in words, without field codes, which name files to open; None if a quote is open.
+/// Who wrote a command line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// A desktop's entry: `%` is a field code, which names files to open, and is left out (`%%` is
+    /// one `%`); only `"` quotes.
+    Entry,
+    /// A person: `%` is itself, and `'` quotes too, also a backslash.
+    Person,
+}
+
+/// The command line of an entry in words; None if a quote is open.
 fn exec_words(line: &str) -> Option<Vec<String>> {
+    words(line, Writer::Entry)
+}
+
+/// A command line that a person typed, in words: quotes hold one together. No interpreter reads it.
+pub(crate) fn typed_command(line: &str) -> Result<Vec<OsString>, SearchError> {
+    match words(line, Writer::Person) {
+        None => Err(SearchError::Quote(line.to_owned())),
+        Some(words) if words.first().is_none_or(String::is_empty) => Err(SearchError::NoProgram),
+        Some(words) => Ok(words.into_iter().map(OsString::from).collect()),
+    }
+}
+
+/// The IDs of all desktops that can be started, with their names for people.
+pub(crate) fn installed() -> Vec<(String, String)> {
+    let entries = Installed::read(&folders()).entries.into_iter();
+    let found = entries.filter(|entry| entry.program().is_some());
+    found.map(|entry| (entry.id, entry.name)).collect()
+}
+
+/// In words, of which quotes hold one together; None if a quote is open.
+fn words(line: &str, writer: Writer) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
-    let mut quoted = false;
+    let mut quote: Option<char> = None;
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
+        let opens = quote.is_none() && (c == '"' || c == '\'' && writer == Writer::Person);
         match c {
-            '"' => {
-                quoted = !quoted;
+            _ if opens || quote == Some(c) => {
+                quote = opens.then_some(c);
                 word.get_or_insert_default();
             }
-            ' ' | '\t' | '\n' if !quoted => words.extend(word.take()),
-            '\\' if quoted => word.get_or_insert_default().push(chars.next()?),
-            '%' if !quoted => {
+            ' ' | '\t' | '\n' if quote.is_none() => words.extend(word.take()),
+            '\\' if quote == Some('"') => word.get_or_insert_default().push(chars.next()?),
+            '%' if quote.is_none() && writer == Writer::Entry => {
                 if chars.next()? == '%' {
                     word.get_or_insert_default().push('%');
                 }
@@ -278,7 +310,7 @@ fn exec_words(line: &str) -> Option<Vec<String>> {
         }
     }
     words.extend(word);
-    (!quoted).then_some(words)
+    quote.is_none().then_some(words)
 }
 
 #[cfg(test)]
@@ -304,6 +336,19 @@ mod tests {
         assert_eq!(words("a \"b"), None);
         assert_eq!(words("a %"), None);
         assert_eq!(words(""), some(&[]));
+    }
+
+    #[test]
+    fn what_a_person_types_is_a_program_and_its_arguments() {
+        let typed = typed_command(r#" xterm -T "my top" -e date +%H "#).unwrap();
+        assert_eq!(typed, ["xterm", "-T", "my top", "-e", "date", "+%H"]);
+        let typed = typed_command(r#"sh -c 'echo "a\b"' "it's" x'y z'"#).unwrap();
+        assert_eq!(typed, ["sh", "-c", r#"echo "a\b""#, "it's", "xy z"]);
+        let error = typed_command("xterm -T \"a").unwrap_err().to_string();
+        assert!(error.contains("xterm -T \"a"), "{error}");
+        for empty in ["", "  ", "\"\" a"] {
+            assert!(matches!(typed_command(empty), Err(SearchError::NoProgram)), "{empty:?}");
+        }
     }
 
     #[test]

@@ -55,6 +55,12 @@ pub(crate) enum SearchError {
         /// Where they are listed.
         folders: Vec<String>,
     },
+    /// A command line that a person typed.
+    #[error("{0} has a quote that is not closed: write a second one, or none")]
+    Quote(String),
+    /// A command line without a program.
+    #[error("no program is named: type its name, and its arguments after it")]
+    NoProgram,
     /// No default program.
     #[error(
         "no desktop is installed, nor openbox or xterm: name a program (thinc serve -- PROGRAM)"

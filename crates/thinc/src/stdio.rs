@@ -46,7 +46,7 @@ pub(crate) fn stdio(options: &Session) -> Result<ExitCode, MainError> {
             print_error(&format!("thinc: no session called {name} is running (any more)"));
             return Ok(ExitCode::from(EXIT_NO_SESSION));
         }
-        (None, false) => start(&name, options.size, &command)?,
+        (None, false) => start(&name, options.size, &Runs::Command(&command))?,
     };
     let offer = options.udp_ports.map(|ports| request_port(&name, ports));
     relay(session, offer)?;
@@ -112,12 +112,20 @@ pub(crate) fn connect(name: &str) -> Option<UnixStream> {
     runtime_dir::connect(&runtime_dir::viewer_socket(name)).ok()
 }
 
+/// What a session that is started here runs.
+pub(crate) enum Runs<'a> {
+    /// This, or the default desktop if it is empty.
+    Command(&'a [OsString]),
+    /// The desktop of this name.
+    Desktop(&'a str),
+}
+
 /// Starts the session, in the background and without a port. If several do so at the same moment,
 /// all connect to one of them.
 pub(crate) fn start(
     name: &str,
     size: Option<(u32, u32)>,
-    command: &[OsString],
+    runs: &Runs<'_>,
 ) -> Result<UnixStream, MainError> {
     let until = Instant::now() + ENDING_TIMEOUT;
     loop {
@@ -126,12 +134,11 @@ pub(crate) fn start(
         if let Some((width, height)) = size {
             serve.arg("--size").arg(format!("{width}x{height}"));
         }
-        serve
-            .arg("--")
-            .args(command)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        match runs {
+            Runs::Command(command) => serve.arg("--").args(*command),
+            Runs::Desktop(name) => serve.arg(format!("--desktop={name}")),
+        };
+        serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut supervisor = serve.spawn()?;
         let mut output = supervisor.stderr.take().ok_or("no pipe")?;
         // The supervisor closes both pipes when it is ready.

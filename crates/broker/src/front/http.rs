@@ -33,7 +33,10 @@ use tracing::{debug, info, warn};
 use super::logins::{Attempt, Login, Logins};
 use super::proxied::Peer;
 use super::relay;
-use crate::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX, SessionInfo, is_session_name};
+use crate::agent::{
+    AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
+    SessionInfo, is_session_name,
+};
 use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
 use crate::proxy::{ForwardedError, TrustedProxies};
 
@@ -295,6 +298,10 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
             Some(login) => list(&login).await,
             None => unauthorized(),
         },
+        (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
+            Some(login) => choices(connection, &login).await,
+            None => unauthorized(),
+        },
         (&Method::GET | &Method::HEAD, desk, file) => {
             let file = match (desk, file) {
                 (None, "") => PAGE,
@@ -352,15 +359,7 @@ async fn post(
             let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
         }
-        (None, "start") => match connection.shared.logins.start(&login).await {
-            Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
-                if is_new {
-                    connection.note(&login, Deed::Started, &name).await;
-                }
-                answer::json(&Started { name })
-            }
-            other => agent_failed(connection, other),
-        },
+        (None, "start") => start(connection, &login, request).await,
         (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
             Ok((AgentAnswer::Ended, _)) => {
                 connection.note(&login, Deed::Ended, name).await;
@@ -372,9 +371,73 @@ async fn post(
     }
 }
 
+/// The body of a request to start a desktop other than the default one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StartBody {
+    what: Chosen,
+    name: Option<String>,
+}
+
+/// What the body asks for; none if it is empty.
+fn chosen(body: &[u8]) -> Result<Option<StartBody>, &'static str> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let body: StartBody =
+        serde_json::from_slice(body).map_err(|_| "expected what to start, and its name")?;
+    let is_named = body.name.as_deref().is_none_or(is_session_name);
+    match &body.what {
+        _ if !is_named => Err("a name has 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"),
+        Chosen::Desktop(text) | Chosen::Program(text)
+            if text.len() > CHOSEN_BYTES_MAX || text.contains(char::is_control) =>
+        {
+            Err("a program and its arguments have at most 1024 bytes and no control characters")
+        }
+        _ => Ok(Some(body)),
+    }
+}
+
+async fn start(connection: &Connection, login: &Login, request: Request<Incoming>) -> Answer {
+    let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "a start has at most 4096 bytes");
+    };
+    let logins = &connection.shared.logins;
+    let answer = match chosen(&body.to_bytes()) {
+        Ok(None) => logins.start(login).await,
+        Ok(Some(StartBody { what, name })) => logins.start_chosen(login, what, name).await,
+        Err(reason) => return plain(StatusCode::BAD_REQUEST, reason),
+    };
+    match answer {
+        Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
+            if is_new {
+                connection.note(login, Deed::Started, &name).await;
+            }
+            answer::json(&Started { name })
+        }
+        other => agent_failed(connection, other),
+    }
+}
+
 #[derive(Serialize)]
 struct Started {
     name: String,
+}
+
+/// The desktops that can be started.
+#[derive(Serialize)]
+struct Choices {
+    desktops: Vec<DesktopInfo>,
+}
+
+async fn choices(connection: &Connection, login: &Login) -> Answer {
+    match login.ask(&AgentRequest::Choices).await {
+        Ok((AgentAnswer::Choices(mut desktops), _)) => {
+            desktops.truncate(CHOICES_MAX);
+            answer::json(&Choices { desktops })
+        }
+        other => agent_failed(connection, other.map(|(answer, _)| answer)),
+    }
 }
 
 /// The sessions of a person, and who they are.
@@ -744,6 +807,25 @@ mod tests {
         assert_eq!(cookie_of(&headers(&[(header::COOKIE, &cookies)])), Some([7; 32]));
         let other = format!("__Host-thinc-abc={text}");
         assert_eq!(cookie_of(&headers(&[(header::COOKIE, &other)])), None);
+    }
+
+    #[test]
+    fn what_is_started_is_checked() {
+        assert!(chosen(b"").unwrap().is_none());
+        let body = chosen(br#"{"what":{"program":"xterm -e top"},"name":"two"}"#).unwrap().unwrap();
+        assert_eq!(body.what, Chosen::Program("xterm -e top".to_owned()));
+        assert_eq!(body.name.as_deref(), Some("two"));
+        assert_eq!(chosen(br#"{"what":"default"}"#).unwrap().unwrap().what, Chosen::Default);
+        let long = "x".repeat(CHOSEN_BYTES_MAX + 1);
+        for bad in [
+            "x",
+            r#"{"what":"other"}"#,
+            r#"{"what":"default","name":"../a"}"#,
+            r#"{"what":{"program":"a\nb"}}"#,
+            &format!(r#"{{"what":{{"desktop":"{long}"}}}}"#),
+        ] {
+            assert!(chosen(bad.as_bytes()).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::certificates::Certificates;
-use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest};
+use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
 use crate::helper::{LOGIN_LIFE, hash};
 use crate::message::{Deed, MESSAGE_BYTES_MAX, Reply, Request, Secret};
 use crate::packets::{self, Channel};
@@ -277,6 +277,19 @@ impl Logins {
             },
             other => other,
         })
+    }
+
+    /// Asks a person's agent for another desktop, unless the broker is drained.
+    pub(crate) async fn start_chosen(
+        &self,
+        login: &Login,
+        what: Chosen,
+        name: Option<String>,
+    ) -> io::Result<AgentAnswer> {
+        if self.is_draining() {
+            return Ok(AgentAnswer::Error(DRAINING.to_owned()));
+        }
+        Ok(login.ask(&AgentRequest::StartChosen { what, name }).await?.0)
     }
 
     /// Tells the helper what a person has done with a session, for the audit log.

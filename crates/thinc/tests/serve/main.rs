@@ -5,6 +5,7 @@
 mod broker;
 mod broker_acme;
 mod broker_admin;
+mod broker_desktops;
 mod broker_floods;
 mod broker_privileges;
 mod broker_proxy;
