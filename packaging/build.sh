@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From compiled programs to Debian packages: lays out a source tree for debhelper, which builds the
-# two .debs.
+# three .debs.
 # Called by `./dev package`, and by packaging/test.sh for a second version.
 # Knows the layout of a package; compiles nothing, and writes only below its output folder.
 # The same files, version and SOURCE_DATE_EPOCH give the same packages, byte for byte.
@@ -42,7 +42,14 @@ export SOURCE_DATE_EPOCH DEB_BUILD_OPTIONS=$options LC_ALL=C.UTF-8
 tree=$output/tree/thinc
 rm -rf "$output/tree"
 mkdir -p "$tree"
-cp -r "$here/debian" "$here/host" "$tree/"
+cp -r "$here/debian" "$tree/"
+for kind in service init; do
+    cp "$here/host/thinc-broker.$kind" "$tree/debian/thinc-desktop-host.thinc-broker.$kind"
+done
+mkdir "$tree/proxies"
+cp "$here"/host/{nginx.conf,Caddyfile,apache.conf} "$tree/proxies/"
+install -D -m 644 "$here/host/pam" "$tree/etc/pam.d/thinc"
+install -D -m 644 "$here/host/broker.toml" "$tree/etc/thinc/broker.toml"
 cp "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
 cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
 

@@ -5,6 +5,8 @@
 # Knows the session by what a viewer sees, and the system by the list of its files.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+# Set for the build, perhaps; services that apt starts would get it.
+unset "${!THINC_@}"
 passed=0
 ours=(thinc-desktop-server thinc-desktop-viewer)
 home=/home/person
@@ -79,7 +81,7 @@ chmod 700 /run/user/1000
 mkdir -m 1777 /tmp/.X11-unix
 
 # --- install
-install_packages "$@" /.test/first/*.deb
+install_packages "$@" /.test/first/thinc-desktop-{server,viewer}_*.deb
 first=$(dpkg-query -W -f '${Version}' "${ours[0]}")
 ok "apt installs $first and all it needs"
 for file in /usr/bin/thinc /usr/bin/thinc-view /usr/lib/thinc/thinc_drv.so \
@@ -120,7 +122,7 @@ ok "bash completes options"
 # --- the state to compare with at the end: the dependencies of our packages, without ours
 apt-get -q purge --yes "${ours[@]}" >/tmp/apt.log 2>&1
 files >/.test/before
-install_packages /.test/first/*.deb
+install_packages /.test/first/thinc-desktop-{server,viewer}_*.deb
 
 # --- use
 [[ $(as_person thinc list) == "No session is running"* ]] || fail "thinc list"
@@ -152,7 +154,7 @@ ask_watcher() {
 }
 ask_watcher wait-quiet || fail "a viewer stays connected"
 supervisor=$(listed supervisor) session=$(listed session) xorg=$(listed xorg)
-install_packages /.test/second/*.deb
+install_packages /.test/second/thinc-desktop-{server,viewer}_*.deb
 second=$(dpkg-query -W -f '${Version}' "${ours[0]}")
 dpkg --compare-versions "$second" gt "$first" || fail "$second is no upgrade of $first"
 [[ "$(listed supervisor) $(listed session) $(listed xorg)" == "$supervisor $session $xorg" ]] ||
@@ -199,8 +201,11 @@ ok "the session ends with its program, and so do its processes, sockets and secr
 files >/.test/after
 diff /.test/before /.test/after ||
     fail "the packages left files behind, or removed files of others"
-# The packages have no configuration and no script, so a purge has nothing more to do.
+# These packages have no configuration and no script, so a purge has nothing more to do.
 [[ -z $(dpkg-query -W -f '${Package}\n' 'thinc*' 2>/dev/null) ]] || fail "dpkg remembers them"
 ! grep -q thinc "$mime_cache" || fail "thinc:// still opens something"
 ok "nothing is left outside the person's home"
+
+# shellcheck source=packaging/inside-host.sh
+source /.test/inside-host.sh
 printf '%d passed, 0 failed\n' "$passed"

@@ -16,9 +16,9 @@ source "$here/../scripts/debian-root.sh"
 cache=$here/../target/debian-root
 mkdir -p "$cache/archives"
 
-# Beside the dependencies of the packages: a program to show, and programs of a desktop that react
-# to new files.
-others=(xterm procps desktop-file-utils man-db)
+# Beside the dependencies of the packages: a program to show, programs of a desktop that react to
+# new files, and one that speaks HTTPS.
+others=(xterm procps desktop-file-utils man-db curl)
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/thinc-packages.XXXXXX")
 trap 'drop_debian_root "$root"' EXIT
@@ -50,7 +50,7 @@ for package in "$1"/*.deb; do
 done
 echo "ok   the same files give the same packages, byte for byte"
 make_again "$version+test1" "${@:2}" "$root/.test/second"
-cp "$here/inside.sh" "$root/.test/"
+cp "$here"/inside*.sh "$root/.test/"
 
 cp "$cache"/archives/*.deb "$root/var/cache/apt/archives/" 2>/dev/null || true
 enter_debian_root "$root" connected sh -ec '
