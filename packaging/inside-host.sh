@@ -37,6 +37,7 @@ log_in() { # USER PASSWORD; sets cookie and secret
 helper() { pgrep --full --exact '(/usr/bin/)?thinc broker'; }
 parts() { pgrep --full "^[^ ]*thinc broker"; }
 no_parts() { ! parts; }
+no_agents() { ! pgrep --full "^[^ ]*thinc broker-part agent"; }
 # Reads what a terminal shows, up to this.
 read_until() { # TEXT
     local seen='' char
@@ -99,7 +100,7 @@ sed -i 's/required  pam_loginuid.so/optional  pam_loginuid.so/' /etc/pam.d/thinc
 log_in worker "$password" || fail "no login: $(tail -n 5 /var/log/thinc-broker.log)"
 answer=$(request POST /start) || fail "no desktop: $answer"
 session=$(request GET /sessions | sed 's/.*"name":"\([^"]*\)".*/\1/')
-terminal=$(pgrep -x xterm -u worker)
+terminal=$(pgrep --oldest -x xterm -u worker)
 ok "a person with an account logs in, and has the desktop $session"
 mkfifo /tmp/lines
 coproc TERMINAL {
@@ -188,12 +189,12 @@ ok "any supervisor of services runs it, and only its main process ends"
 await answers || fail "the init script starts it again"
 
 # --- remove while somebody works, and purge
-terminal=$(pgrep -x xterm -u worker)
+terminal=$(pgrep --oldest -x xterm -u worker)
 apt-get -q remove --yes "${host[0]}" >/tmp/apt.log 2>&1 || fail "apt-get remove ${host[0]}"
 kill -0 "$terminal" || fail "removing ended a desktop"
 ! answers || fail "the removed broker answers"
 [[ -z $(helper) ]] || fail "the removed broker runs"
-await test "$(pgrep --full --count 'broker-part agent')" = 0 || fail "agents wait for a broker"
+await no_agents || fail "agents wait for a broker"
 [[ $(parts | wc -l) == 1 ]] || fail "more than the login process of a desktop: $(parts)"
 ok "removing ends broker and logins, and nobody's desktop"
 kill "$terminal"
