@@ -161,16 +161,8 @@ impl Front {
     /// Starts to serve a connection, or demands validation of its address. `port`: the UDP port on
     /// demand that it came to.
     pub(crate) async fn admit_quic(&self, incoming: IncomingConnection, port: Option<PortUse>) {
-        // Source addresses of UDP can be forged. A single packet may cost a handshake; under load,
-        // or with several handshakes from that address, it has to be validated first, so that a
-        // forged address cannot displace the connections of its owner.
-        let is_unloaded = !self.gate.is_crowded(incoming.peer().ip())
-            && !self
-                .limiter
-                .lock()
-                .expect("no holder of this lock can panic")
-                .is_busy(Instant::now());
-        if !incoming.is_address_validated() && !is_unloaded {
+        let address = incoming.peer().ip();
+        if !incoming.is_address_validated() && self.gate.must_validate(address, &self.limiter) {
             incoming.retry();
             return;
         }

@@ -49,7 +49,7 @@ impl HandshakeLimiter {
     }
 
     /// True while more than half of the handshakes allowed at once are outstanding.
-    pub fn is_busy(&self, now: Instant) -> bool {
+    fn is_busy(&self, now: Instant) -> bool {
         self.free_at.is_some_and(|free_at| {
             free_at.saturating_duration_since(now) > HANDSHAKE_INTERVAL * (HANDSHAKES_AT_ONCE / 2)
         })
@@ -88,12 +88,21 @@ pub fn source(address: IpAddr) -> IpAddr {
 
 impl Gate {
     /// True if a peer from this address has to validate it first.
-    pub fn is_crowded(&self, address: IpAddr) -> bool {
+    fn is_crowded(&self, address: IpAddr) -> bool {
         let source = source(address);
         let unauthenticated =
             self.unauthenticated.lock().expect("no holder of this lock can panic");
         let from_there = unauthenticated.iter().filter(|entry| entry.source == source).count();
         from_there >= CROWD_FROM_SOURCE || unauthenticated.len() >= CROWD
+    }
+
+    /// True if a QUIC connection from this address, which is not validated, has to validate it.
+    /// Source addresses of UDP can be forged. A single packet may cost a handshake; under load, or
+    /// with several handshakes from that address, it is validated first, so that a forged address
+    /// cannot displace the connections of its owner.
+    pub fn must_validate(&self, address: IpAddr, limiter: &Mutex<HandshakeLimiter>) -> bool {
+        let limiter = limiter.lock().expect("no holder of this lock can panic");
+        limiter.is_busy(Instant::now()) || self.is_crowded(address)
     }
 
     /// Registers connection `number` (numbers grow); its task is aborted if it has to make room.

@@ -11,6 +11,8 @@ use std::os::unix::net::UnixListener;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use socket2::SockRef;
 use thinc_transport::path::Path;
+use thinc_transport::quic::Datagrams;
+use thinc_transport::relay::{RelayedParts, RelayedStream};
 use thinc_transport::socket::TcpPath;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -26,6 +28,9 @@ use crate::native;
 /// 32 KiB, which the kernel doubles: bytes that wait for `thinc session --stdio`. More would wait
 /// where nothing can replace or overtake it.
 const SEND_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Most descriptors that come with the first byte.
+const DESCRIPTORS_MAX: usize = 2;
 
 /// Accepts viewers, without end.
 pub(crate) async fn serve(listener: UnixListener, ids: ConnectionIds, events: Events) {
@@ -79,46 +84,78 @@ fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: 
     let (send, receive) = oneshot::channel();
     let task = tokio::spawn(async move {
         let Ok(task) = receive.await else { return };
-        let (bytes, connection) = match timeout(STALL_TIMEOUT, first_bytes(&stream)).await {
+        let (bytes, descriptors) = match timeout(STALL_TIMEOUT, first_bytes(&stream)).await {
             Ok(Ok((bytes, _))) if bytes.is_empty() => return,
             Ok(Ok(first)) => first,
             Ok(Err(error)) => return debug!("{label}: {error}"),
             Err(_) => return debug!("{label}: no byte within {STALL_TIMEOUT:?}"),
         };
         let (outgoing, chunks) = connection::chunk_channel();
-        let path = connection.map(|tcp| Path::Tcp(TcpPath::new(tcp)));
-        native::forward(
-            Opened { id, label, guest: None, outgoing, path, datagrams: None, task },
-            stream,
-            bytes,
-            chunks,
-            &events,
-            std::future::pending(),
-        )
-        .await;
+        let opened =
+            |path, datagrams| Opened { id, label, guest: None, outgoing, path, datagrams, task };
+        let never = std::future::pending();
+        match Forwarded::new(stream, descriptors) {
+            Err(error) => warn!("a connection of the broker's front: {error}"),
+            Ok(Forwarded::Plain(stream)) => {
+                native::forward(opened(None, None), stream, bytes, chunks, &events, never).await;
+            }
+            Ok(Forwarded::Tcp(stream, path)) => {
+                let opened = opened(Some(path), None);
+                native::forward(opened, stream, bytes, chunks, &events, never).await;
+            }
+            Ok(Forwarded::Quic((stream, path, datagrams))) => {
+                let datagrams = Some(datagrams).filter(Datagrams::are_supported);
+                let opened = opened(Some(path), datagrams);
+                native::forward(opened, stream, bytes, chunks, &events, never).await;
+            }
+        }
     });
     let _ = send.send(task.abort_handle());
 }
 
-/// What the viewer sends first, and the TCP connection that comes with it if the broker's front
-/// forwards a viewer: the kernel's statistics of the path are read there.
-async fn first_bytes(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+/// What the viewer sends first, and the descriptors that come with it if the broker's front
+/// forwards a viewer.
+async fn first_bytes(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     let mut bytes = vec![0; READ_BYTES];
-    let (count, connection) = stream
+    let (count, descriptors) = stream
         .async_io(Interest::READABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
             let mut into = [io::IoSliceMut::new(&mut bytes)];
             let received = recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-            let sockets = ancillary.drain().filter_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+            let descriptors = ancillary.drain().filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
                 _ => None,
             });
-            Ok((received.bytes, sockets.flatten().next()))
+            Ok((received.bytes, descriptors.flatten().collect()))
         })
         .await?;
     bytes.truncate(count);
-    Ok((bytes, connection))
+    Ok((bytes, descriptors))
+}
+
+/// A viewer's stream, by how the statistics of its path are read.
+enum Forwarded {
+    /// `thinc session --stdio`: only the viewer's acknowledgements tell.
+    Plain(UnixStream),
+    /// The kernel's, of the TCP connection that came along.
+    Tcp(UnixStream, Path),
+    /// The front's, of a QUIC connection, which has datagrams too.
+    Quic(RelayedParts),
+}
+
+impl Forwarded {
+    fn new(stream: UnixStream, descriptors: Vec<OwnedFd>) -> io::Result<Forwarded> {
+        let mut descriptors = descriptors.into_iter();
+        Ok(match (descriptors.next(), descriptors.next()) {
+            (None, _) => Forwarded::Plain(stream),
+            (Some(tcp), None) => Forwarded::Tcp(stream, Path::Tcp(TcpPath::new(tcp))),
+            (Some(figures), Some(datagrams)) => {
+                Forwarded::Quic(RelayedStream::new(stream, [figures, datagrams])?)
+            }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -145,12 +182,16 @@ mod tests {
         assert!(ancillary.push(SendAncillaryMessage::ScmRights(&sockets)));
         let hello = [io::IoSlice::new(b"hello")];
         sendmsg(&far, &hello, &mut ancillary, SendFlags::empty()).unwrap();
-        let (bytes, connection) = first_bytes(&near).await.unwrap();
+        let (bytes, descriptors) = first_bytes(&near).await.unwrap();
         assert_eq!(bytes, b"hello");
-        let info = TcpPath::new(connection.expect("it came along")).info().unwrap();
+        let Ok(Forwarded::Tcp(near, path)) = Forwarded::new(near, descriptors) else {
+            panic!("it came along");
+        };
+        let info = path.info().unwrap();
         assert_eq!(info.delivered + info.unacknowledged, b"counted".len() as u64 + 1);
 
         (&far).write_all(b"later").unwrap();
-        assert!(matches!(first_bytes(&near).await.unwrap(), (bytes, None) if bytes == b"later"));
+        let (bytes, descriptors) = first_bytes(&near).await.unwrap();
+        assert!(bytes == b"later" && descriptors.is_empty());
     }
 }

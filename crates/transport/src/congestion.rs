@@ -14,10 +14,15 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
+#[cfg(feature = "server")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
+
+#[cfg(feature = "server")]
+use crate::relay::Publication;
 
 #[cfg(test)]
 mod tests;
@@ -110,6 +115,9 @@ pub(crate) struct Meter {
     rtt_min_us: AtomicU64,
     /// The next packet is a probe and may be sent although the window is full.
     probe_allowed: AtomicBool,
+    /// For a session in another process.
+    #[cfg(feature = "server")]
+    publication: OnceLock<Publication>,
 }
 
 impl Meter {
@@ -132,13 +140,41 @@ impl Meter {
     /// Counts packets that were sent, and subtracts what they hold from the unsent bytes.
     fn handle_sent(&self, bytes: u64, mtu: u64) {
         let overhead = PACKET_OVERHEAD_BYTES * bytes.div_ceil(mtu.max(1));
-        let rest = self.unsent().saturating_sub(bytes.saturating_sub(overhead));
-        self.unsent.store(rest, Ordering::Relaxed);
+        let content = bytes.saturating_sub(overhead);
+        self.unsent.store(self.unsent().saturating_sub(content), Ordering::Relaxed);
+        #[cfg(feature = "server")]
+        if self.publication().is_some_and(|publication| publication.handle_sent(content)) {
+            self.publish();
+        }
+    }
+
+    /// Tells a session in another process what has changed. Packets that were sent change nothing:
+    /// their bytes were unacknowledged before.
+    fn changed(&self) {
+        #[cfg(feature = "server")]
+        self.publish();
     }
 }
 
 #[cfg(feature = "server")]
 impl Meter {
+    /// What a session in another process reads, if there is one.
+    pub(crate) fn publication(&self) -> Option<&Publication> {
+        self.publication.get()
+    }
+
+    /// The connection belongs to a session in another process from now on.
+    pub(crate) fn set_publication(&self, publication: Publication) {
+        assert!(self.publication.set(publication).is_ok(), "a connection has one session");
+    }
+
+    /// Writes what that session reads.
+    pub(crate) fn publish(&self) {
+        if let Some(publication) = self.publication() {
+            publication.publish(crate::quic::path_info(self));
+        }
+    }
+
     /// Bytes in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
@@ -675,6 +711,7 @@ impl Controller for DeliveryController {
             self.round_was_limited = true;
         }
         self.set_window();
+        self.meter.changed();
     }
 
     fn on_congestion_event(
@@ -704,6 +741,7 @@ impl Controller for DeliveryController {
             self.restart_window = Some(INITIAL_PACKETS * self.mtu);
             self.set_window();
         }
+        self.meter.changed();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -23,6 +23,8 @@ pub mod path;
 mod pin;
 pub mod quic;
 #[cfg(feature = "server")]
+pub mod relay;
+#[cfg(feature = "server")]
 pub mod renewal;
 pub mod socket;
 pub mod stdio;

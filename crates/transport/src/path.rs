@@ -1,8 +1,11 @@
 //! Path 10/13, and path back: statistics of a connection's path, over any transport.
-//! From the kernel's TCP (socket.rs) or from QUIC (quic.rs), for session-core/flow.rs, which limits
-//! the bytes in flight. Knows numbers; never bytes.
+//! From the kernel's TCP (socket.rs), from QUIC (quic.rs) or through the broker (relay.rs), for
+//! session-core/flow.rs, which limits the bytes in flight. Knows numbers; never bytes.
+
+use std::sync::Arc;
 
 use crate::quic::QuicPath;
+use crate::relay::RelayedPath;
 use crate::socket::TcpPath;
 
 /// Statistics of the path to the peer, in bytes and microseconds.
@@ -30,6 +33,8 @@ pub enum Path {
     Tcp(TcpPath),
     /// Asks quinn.
     Quic(QuicPath),
+    /// Reads what the broker's front publishes.
+    Relayed(Arc<RelayedPath>),
 }
 
 impl Path {
@@ -38,6 +43,7 @@ impl Path {
         match self {
             Path::Tcp(path) => path.info(),
             Path::Quic(path) => path.info(),
+            Path::Relayed(path) => path.info(),
         }
     }
 }

@@ -16,6 +16,8 @@ mod datagrams;
 mod listener;
 pub use datagrams::Datagrams;
 #[cfg(feature = "server")]
+pub(crate) use listener::path_info;
+#[cfg(feature = "server")]
 pub use listener::{Accepted, IncomingConnection, QuicListener, QuicPath, QuicStream};
 #[cfg(feature = "server")]
 mod web;

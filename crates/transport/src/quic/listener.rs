@@ -5,6 +5,7 @@
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,10 +22,11 @@ use rustls::sign::CertifiedKey;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::web::{Browser, Session};
-use super::{End, SESSION_RECEIVE_WINDOW, as_io, transport_config};
+use super::{Datagrams, End, SESSION_RECEIVE_WINDOW, as_io, transport_config};
 use crate::congestion::{DeliveryControl, Meter};
 use crate::identity::Identity;
 use crate::path::PathInfo;
+use crate::relay::Relay;
 use crate::token::SessionSecret;
 use crate::web_certificate::WebCertificate;
 use crate::{ALPN_HTTP3, ALPN_NATIVE};
@@ -128,6 +130,16 @@ impl QuicListener {
         now: Duration,
     ) -> io::Result<QuicListener> {
         let certificate = Arc::new(WebCertificate::make(now).map_err(io::Error::other)?);
+        QuicListener::with_certificate(socket, identity, secret, certificate)
+    }
+
+    /// The same with a certificate for browsers that other listeners show too.
+    pub fn with_certificate(
+        socket: UdpSocket,
+        identity: &Identity,
+        secret: &SessionSecret,
+        certificate: Arc<WebCertificate>,
+    ) -> io::Result<QuicListener> {
         QuicListener::start(socket, identity, secret, Some(certificate))
     }
 
@@ -241,6 +253,7 @@ pub struct QuicStream {
     send: SendStream,
     receive: RecvStream,
     meter: Arc<Meter>,
+    datagrams: Datagrams,
     /// Since shutdown: ready when the peer has received everything, or will not.
     delivered: Option<Pin<Box<dyn Future<Output = Arrived> + Send + Sync>>>,
     /// The WebTransport session, for a page.
@@ -255,7 +268,11 @@ impl QuicStream {
         meter: Arc<Meter>,
         web: Option<Session>,
     ) -> QuicStream {
-        QuicStream { connection, send, receive, meter, delivered: None, web }
+        let datagrams = match &web {
+            None => Datagrams::of(&connection, Some(meter.clone())),
+            Some(session) => Datagrams::of_session(&connection, meter.clone(), session.id()),
+        };
+        QuicStream { connection, send, receive, meter, datagrams, delivered: None, web }
     }
 
     /// Raises the receive window to that of an authenticated viewer.
@@ -264,12 +281,14 @@ impl QuicStream {
     }
 
     /// The connection's datagrams.
-    pub fn datagrams(&self) -> super::Datagrams {
-        let datagrams = super::Datagrams::of(&self.connection, Some(self.meter.clone()));
-        match &self.web {
-            None => datagrams,
-            Some(session) => datagrams.with_session(session.id()),
-        }
+    pub fn datagrams(&self) -> Datagrams {
+        self.datagrams.clone()
+    }
+
+    /// Its session is in another process, which gets these descriptors with the first bytes. What
+    /// is written from here on are that process's bytes. Call it once.
+    pub fn relay(&self) -> io::Result<(Relay, [OwnedFd; 2])> {
+        Relay::new(self.datagrams(), self.meter.clone())
     }
 
     /// Reads the statistics of its path.
@@ -315,6 +334,11 @@ impl AsyncWrite for QuicStream {
         stream.connection.set_send_window(send_window(stream.meter.window()));
         let count = ready!(Pin::new(&mut stream.send).poll_write(context, bytes))?;
         stream.meter.add_unsent(count as u64);
+        if let Some(publication) = stream.meter.publication() {
+            publication.add_taken(count as u64);
+            publication.update(&stream.datagrams);
+            stream.meter.publish();
+        }
         Poll::Ready(Ok(count))
     }
 
@@ -345,20 +369,25 @@ impl QuicPath {
     /// The statistics now; `None` before a round trip was measured. Delivered bytes are those of
     /// packets, headers included.
     pub fn info(&self) -> Option<PathInfo> {
-        let (rtt, rtt_min) = self.meter.rtt();
-        if rtt == 0 {
-            return None;
-        }
-        let (in_flight, window) = (self.meter.in_flight(), self.meter.window());
-        // The stream accepts no more than this ahead of its packets.
-        let unsent = self.meter.unsent().min(send_window(window).saturating_sub(in_flight));
-        Some(PathInfo {
-            unacknowledged: in_flight + unsent,
-            delivered: self.meter.delivered(),
-            window,
-            rate: self.meter.rate(),
-            rtt,
-            rtt_min,
-        })
+        path_info(&self.meter)
     }
+}
+
+/// The statistics of a connection of this process.
+pub(crate) fn path_info(meter: &Meter) -> Option<PathInfo> {
+    let (rtt, rtt_min) = meter.rtt();
+    if rtt == 0 {
+        return None;
+    }
+    let (in_flight, window) = (meter.in_flight(), meter.window());
+    // The stream accepts no more than this ahead of its packets.
+    let unsent = meter.unsent().min(send_window(window).saturating_sub(in_flight));
+    Some(PathInfo {
+        unacknowledged: in_flight + unsent,
+        delivered: meter.delivered(),
+        window,
+        rate: meter.rate(),
+        rtt,
+        rtt_min,
+    })
 }

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::oneshot;
 
-use super::{Accepted, IncomingConnection, QuicListener};
+use super::{Accepted, Datagrams, IncomingConnection, QuicListener};
 use crate::client::TransportChoice;
 use crate::identity::Identity;
+use crate::path::Path;
+use crate::relay::RelayedStream;
 use crate::token::SessionSecret;
 use crate::{
     ConnectError, ConnectOptions, Connection, Link, Received, Scheme, SpkiPin, TransportKind,
@@ -50,12 +52,24 @@ struct TestSession {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What a [`TestSession`] does beside echoing.
+#[derive(Clone, Copy, Default)]
+struct Behaviour {
+    validates_addresses: bool,
+    /// The session is behind a broker's front.
+    is_relayed: bool,
+}
+
 impl TestSession {
     fn start() -> TestSession {
-        TestSession::on_socket(UdpSocket::bind("127.0.0.1:0").unwrap(), false)
+        TestSession::with(Behaviour::default())
     }
 
-    fn on_socket(socket: UdpSocket, validates_addresses: bool) -> TestSession {
+    fn with(behaviour: Behaviour) -> TestSession {
+        TestSession::on_socket(UdpSocket::bind("127.0.0.1:0").unwrap(), behaviour)
+    }
+
+    fn on_socket(socket: UdpSocket, behaviour: Behaviour) -> TestSession {
         let (stop, stopped) = oneshot::channel();
         let (credentials, retries) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let thread = std::thread::spawn({
@@ -74,11 +88,13 @@ impl TestSession {
                     .unwrap();
                     let serve = async {
                         while let Some(incoming) = listener.accept().await {
-                            if validates_addresses && !incoming.is_address_validated() {
+                            let must_validate = behaviour.validates_addresses;
+                            if must_validate && !incoming.is_address_validated() {
                                 retries.fetch_add(1, Ordering::Relaxed);
                                 incoming.retry();
                             } else {
-                                tokio::spawn(echo(incoming, credentials.clone()));
+                                let credentials = credentials.clone();
+                                tokio::spawn(serve(incoming, credentials, behaviour.is_relayed));
                             }
                         }
                     };
@@ -140,7 +156,7 @@ fn over_quic() -> ConnectOptions {
 }
 
 /// Accepts any credential, then echoes everything, and closes when the viewer has.
-async fn echo(incoming: IncomingConnection, credentials: Arc<AtomicUsize>) {
+async fn serve(incoming: IncomingConnection, credentials: Arc<AtomicUsize>, is_relayed: bool) {
     let Ok(Accepted::Viewer(mut stream)) = incoming.accept().await else { return };
     let mut frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut buffer = vec![0; 16 * 1024];
@@ -160,7 +176,23 @@ async fn echo(incoming: IncomingConnection, credentials: Arc<AtomicUsize>) {
     AuthOk { session_credential: &[9; 48] }.encode(&mut answer);
     answer.extend_from_slice(&received_bytes[credential_bytes..]);
     stream.write_all(&answer).await.unwrap();
-    let datagrams = stream.datagrams();
+    if !is_relayed {
+        let (path, datagrams) = (Path::Quic(stream.path()), stream.datagrams());
+        return echo(stream, path, datagrams).await;
+    }
+    let (relay, descriptors) = stream.relay().unwrap();
+    let (mut near, far) = tokio::net::UnixStream::pair().unwrap();
+    let (far, path, datagrams) = RelayedStream::new(far, descriptors).unwrap();
+    tokio::select! {
+        _ = tokio::io::copy_bidirectional(&mut stream, &mut near) => {}
+        _ = relay.run() => {}
+        () = echo(far, path, datagrams) => {}
+    }
+}
+
+/// The session's end: echoes the stream and the datagrams, and looks at the path's statistics.
+async fn echo(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: Path, datagrams: Datagrams) {
+    assert!(datagrams.are_supported());
     tokio::spawn(async move {
         while let Ok(datagram) = datagrams.receive().await {
             if datagram.len() <= datagrams.max_len() {
@@ -168,11 +200,12 @@ async fn echo(incoming: IncomingConnection, credentials: Arc<AtomicUsize>) {
             }
         }
     });
+    let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         if stream.write_all(&buffer[..count]).await.is_err() {
             return;
         }
-        let info = stream.path().info().expect("a handshake measures the path");
+        let info = path.info().expect("a handshake measures the path");
         assert!(info.unacknowledged > 0 && info.rtt >= info.rtt_min && info.window > 0, "{info:?}");
     }
     let _ = stream.shutdown().await;
@@ -180,7 +213,15 @@ async fn echo(incoming: IncomingConnection, credentials: Arc<AtomicUsize>) {
 
 #[test]
 fn bytes_arrive_in_order_in_both_directions_and_so_does_the_end() {
-    let session = TestSession::start();
+    check_bytes(&TestSession::start());
+}
+
+#[test]
+fn bytes_arrive_through_a_broker_too() {
+    check_bytes(&TestSession::with(Behaviour { is_relayed: true, ..Behaviour::default() }));
+}
+
+fn check_bytes(session: &TestSession) {
     let connection = session.connect();
     assert_eq!(
         (connection.transport, connection.peer, connection.pin),
@@ -227,7 +268,15 @@ fn authentication_has_its_own_time_whenever_the_connection_was_established() {
 
 #[test]
 fn datagrams_travel_in_both_directions_beside_the_stream() {
-    let session = TestSession::start();
+    check_datagrams(&TestSession::start());
+}
+
+#[test]
+fn datagrams_travel_through_a_broker_too() {
+    check_datagrams(&TestSession::with(Behaviour { is_relayed: true, ..Behaviour::default() }));
+}
+
+fn check_datagrams(session: &TestSession) {
     let established = establish(&session.link(identity().pin()), &over_quic()).unwrap();
     assert!(established.supports_datagrams());
     let (mut reader, mut writer) = established.authenticate(b"first ", TIMEOUT).unwrap().split();
@@ -279,7 +328,8 @@ fn an_attempt_without_an_answer_ends_at_its_time_out() {
 
 #[test]
 fn an_address_is_proved_where_the_door_asks_for_it() {
-    let session = TestSession::on_socket(UdpSocket::bind("127.0.0.1:0").unwrap(), true);
+    let session =
+        TestSession::with(Behaviour { validates_addresses: true, ..Behaviour::default() });
     let connection = session.connect();
     assert_eq!(connection.transport, TransportKind::Quic);
     assert!(session.retries.load(Ordering::Relaxed) > 0);
@@ -317,7 +367,7 @@ fn a_restarted_session_process_resets_the_connections_of_the_one_before_it() {
     writer.write_all(b"?").unwrap();
     reader.read_exact(&mut [0]).unwrap();
     session.kill();
-    let next = TestSession::on_socket(session.socket.try_clone().unwrap(), false);
+    let next = TestSession::on_socket(session.socket.try_clone().unwrap(), Behaviour::default());
     writer.write_all(b"are you still the one?").unwrap();
     let error = reader.read(&mut [0]).expect_err("the connection of a dead process ends");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "and not by a time-out");
