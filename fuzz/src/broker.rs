@@ -157,7 +157,11 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Certificate.encode(),
         Reply::Challenge { name: "desk.example".to_owned() }.encode(),
         Request::Answering { name: "desk.example".to_owned() }.encode(),
-        Start { trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]) }.encode(),
+        Start {
+            trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]),
+            udp_sockets: 2,
+        }
+        .encode(),
         Reply::Admitted {
             attempt: 1,
             cookie: [1; 32],

@@ -281,6 +281,65 @@ test("a desktop outlives its front, its session process and its network", async 
   await fileHas(typed, (text) => text === "one\ntwo\n");
 });
 
+test("a desktop is shown over WebTransport, and again when the front was killed", async (t) => {
+  const { user, typed, url, kill } = await start(t);
+  const page = await openTab(browser);
+  await page.goto(url);
+  await logIn(page, user, PASSWORD);
+  await shown(page);
+  await page.goto(`${url}desk/desk/?transport=webtransport`);
+  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  const way = () => page.evaluate(async () => (await window.thinc.stats()).transport);
+  assert.equal(await way(), "webtransport");
+  await fileHas(typed, () => true);
+  await page.keyboard.type("one");
+  await page.keyboard.press("Enter");
+  await fileHas(typed, (text) => text === "one\n");
+  const before = await picture(page);
+  kill("nobody", "broker-part front");
+  await actUntil(
+    () => page.keyboard.type("x"),
+    page,
+    (now) => now !== before,
+    "the front",
+  );
+  assert.equal(await way(), "webtransport");
+
+  /** What becomes of a connection with this key to this path. */
+  const knock = (path, change) =>
+    page.evaluate(
+      async ([path, change]) => {
+        const secret = Object.entries(localStorage).find(([name]) => /secret/.test(name))[1];
+        const headers = { "thinc-origin-secret": secret };
+        const answer = await fetch("/desk/desk/webtransport", { headers });
+        const { certificate, key } = await answer.json();
+        const value = Uint8Array.from(
+          atob(certificate.replaceAll("-", "+").replaceAll("_", "/")),
+          (character) => character.charCodeAt(0),
+        );
+        const other = key[0] === "A" ? "B" : "A";
+        const query = change ? `${other}${key.slice(1)}` : key;
+        const session = new WebTransport(`${location.origin}${path}?key=${query}`, {
+          serverCertificateHashes: [{ algorithm: "sha-256", value }],
+        });
+        session.closed.catch(() => undefined);
+        try {
+          await session.ready;
+          session.close();
+          return "open";
+        } catch {
+          return "refused";
+        }
+      },
+      [path, change],
+    );
+  assert.equal(await knock("/desk/desk/webtransport", true), "refused", "a wrong key");
+  assert.equal(await knock("/desk/other/webtransport", false), "refused", "no such desktop");
+  assert.equal(await knock("/desk/desk/ws", false), "refused", "another path");
+  const status = await page.evaluate(async () => (await fetch("/desk/desk/webtransport")).status);
+  assert.equal(status, 401, "without the origin's secret");
+});
+
 test("a person logs in with Firefox", async (t) => {
   const [TAB, ENTER] = ["\ue004", "\ue007"];
   const { user, typed, url } = await start(t);

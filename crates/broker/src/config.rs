@@ -35,6 +35,7 @@ pub const KEYS: &[&str] = &[
     "acme-contact",
     "acme-directory",
     "acme-roots",
+    "quic",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -53,6 +54,8 @@ pub struct Config {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// A certificate by ACME.
     pub acme: AcmeOptions,
+    /// QUIC beside TCP.
+    pub quic: Option<bool>,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -164,6 +167,7 @@ impl Config {
                 "acme-contact" => entry.contact().map(|to| config.acme.contact = Some(to)),
                 "acme-directory" => entry.https().map(|at| config.acme.directory = Some(at)),
                 "acme-roots" => entry.path().map(|path| config.acme.roots = Some(path)),
+                "quic" => entry.flag().map(|value| config.quic = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -317,6 +321,13 @@ impl Entry<'_> {
         items.iter().map(network).collect::<Result<_, _>>().map(TrustedProxies)
     }
 
+    fn flag(&self) -> Result<bool, String> {
+        match self.value {
+            DeValue::Boolean(value) => Ok(*value),
+            _ => Err(self.wrong("it has to be true or false, without quotes")),
+        }
+    }
+
     fn path(&self) -> Result<PathBuf, String> {
         let allowed = format!(
             "it has to be an absolute path in quotes, of at most {TEXT_BYTES_MAX} bytes and \
@@ -396,7 +407,7 @@ mod tests {
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
-                    acme-roots = '/r'\nend-idle = '8h'\nend-disconnected = '2d'\n";
+                    acme-roots = '/r'\nquic = false\nend-idle = '8h'\nend-disconnected = '2d'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -406,6 +417,7 @@ mod tests {
                 directory: Some("https://ca/dir".to_owned()),
                 roots: Some("/r".into()),
             },
+            quic: Some(false),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),
@@ -445,6 +457,7 @@ mod tests {
             ("\ntrusted-proxy = '::1'", "/b.toml:2: trusted-proxy = \"::1\": it has to be a list"),
             ("trusted-proxy = ['x']", "/b.toml:1: trusted-proxy = \"x\": it is neither an"),
             ("trusted-proxy = ['::/0']", "/b.toml:1: trusted-proxy = \"::/0\": every address"),
+            ("quic = 'off'", "/b.toml:1: quic = \"off\": it has to be true or false"),
             ("trusted-proxy = [1]", "/b.toml:1: trusted-proxy = 1: it has to be a list"),
             ("end-idle = '40d'", "/b.toml:1: end-idle = \"40d\": it has to be a time"),
             ("end-idle = '0s'", "/b.toml:1: end-idle = \"0s\": it has to be a time"),

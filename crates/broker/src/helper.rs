@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,15 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     })?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
+    let udp_sockets = match options.quic.then(|| port::listen_udp(&listeners)) {
+        Some(Ok(sockets)) => sockets,
+        // People can work over TCP.
+        Some(Err(error)) => {
+            crate::report!("thinc: {error}");
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     let addresses: Vec<SocketAddr> = listeners
         .iter()
         .map(TcpListener::local_addr)
@@ -92,7 +101,11 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         pem,
         challenge: watch::Sender::default(),
         acme: options.acme,
-        start: Start { trusted_proxies: options.trusted_proxies },
+        start: Start {
+            trusted_proxies: options.trusted_proxies,
+            udp_sockets: udp_sockets.len() as u8,
+        },
+        udp_sockets,
         front_user,
         service: options.pam_service,
         state: options.state,
@@ -142,6 +155,8 @@ fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
 /// What stays the same while the helper runs.
 struct Helper {
     listeners: Vec<TcpListener>,
+    /// None without QUIC.
+    udp_sockets: Vec<UdpSocket>,
     /// Wakes the task that tells the front.
     pem: watch::Sender<Pem>,
     /// The last challenge of ACME; wakes the same task.
@@ -481,7 +496,9 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let pem = pipe_with(&helper.pem.borrow()).map_err(failed)?;
     let start = helper.start.encode();
     let listeners = helper.listeners.iter().map(|listener| listener.as_fd());
-    let descriptors: Vec<_> = std::iter::once(pem.as_fd()).chain(listeners).collect();
+    let udp_sockets = helper.udp_sockets.iter().map(|socket| socket.as_fd());
+    let descriptors: Vec<_> =
+        std::iter::once(pem.as_fd()).chain(listeners).chain(udp_sockets).collect();
     packets::send(&near, &start, &descriptors).map_err(failed)?;
     let mut command = std::process::Command::new(crate::own_program());
     command

@@ -177,19 +177,22 @@ pub enum Reason {
 }
 
 /// The first packet to a front: how it differs from others.
-const START: &[u8] = b"thinc front 1";
+const START: &[u8] = b"thinc front 2";
 
 /// What a front has to know from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Start {
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: TrustedProxies,
+    /// How many of the sockets, at the end, are UDP's.
+    pub udp_sockets: u8,
 }
 
 impl Start {
     /// The packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = START.to_vec();
+        out.push(self.udp_sockets);
         let networks = &self.trusted_proxies.0;
         assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
         out.push(networks.len() as u8);
@@ -200,6 +203,7 @@ impl Start {
     /// Reads a packet.
     pub fn decode(packet: &[u8]) -> Result<Start, MessageError> {
         let mut fields = Fields::of(packet.strip_prefix(START).ok_or(MessageError::Length)?)?;
+        let udp_sockets = fields.u8()?;
         let count = usize::from(fields.u8()?);
         if count > TRUSTED_MAX {
             return Err(MessageError::Limit("a list", count, TRUSTED_MAX));
@@ -210,7 +214,7 @@ impl Start {
         };
         let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
         fields.end()?;
-        Ok(Start { trusted_proxies })
+        Ok(Start { trusted_proxies, udp_sockets })
     }
 }
 
@@ -710,7 +714,8 @@ mod tests {
     #[test]
     fn a_front_is_told_whom_to_trust() {
         let network = "10.0.0.0/8".parse().unwrap();
-        let start = Start { trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]) };
+        let start =
+            Start { trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]), udp_sockets: 16 };
         let packet = start.encode();
         assert!(packet.len() <= MESSAGE_BYTES_MAX);
         assert_eq!(Start::decode(&packet), Ok(start));

@@ -29,6 +29,8 @@ pub struct BrokerOptions {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// A certificate by ACME.
     pub acme: AcmeOptions,
+    /// QUIC, on the UDP ports of the same numbers.
+    pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: TrustedProxies,
     /// The account that the front runs as.
@@ -52,6 +54,7 @@ impl BrokerOptions {
             listen: command_line.listen.or(file.listen).unwrap_or_default(),
             certificate: command_line.certificate.or(file.certificate),
             acme: file.acme,
+            quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies
                 .or(file.trusted_proxies)
@@ -120,6 +123,12 @@ pub enum BrokerError {
     /// The port.
     #[error("cannot listen on {0}: {1}{hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
+    /// The port over UDP.
+    #[error(
+        "cannot listen on UDP {0}: {1}; viewers connect over TCP, which is slower on a path that \
+            loses packets. Stop the other program, or say quic = false"
+    )]
+    ListenUdp(SocketAddr, io::Error),
     /// The administrator's socket.
     #[error("{path}: {1}; is the broker running, and this its state folder?", path = .0.display())]
     Admin(PathBuf, io::Error),

@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 /// Most descriptors of one packet: those that a front is started with.
-pub(crate) const DESCRIPTORS_MAX: usize = 1 + crate::port::LISTEN_MAX;
+pub(crate) const DESCRIPTORS_MAX: usize = 1 + 2 * crate::port::LISTEN_MAX;
 
 /// Both ends of a new socket pair. One packet is one message; the kernel keeps them apart.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {

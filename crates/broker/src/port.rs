@@ -1,8 +1,8 @@
-//! The sockets that the broker listens on. Beside the path: from options.rs, to the front, which
-//! helper.rs passes them to. Knows addresses; never who connects.
+//! The sockets that the broker listens on, TCP and UDP. Beside the path: from options.rs, to the
+//! front, which helper.rs passes them to. Knows addresses; never who connects.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -23,16 +23,10 @@ const PORT: u16 = 443;
 /// Listens on these addresses; on none, on port 443 of every address, or without IPv6, of every
 /// IPv4 address.
 pub(crate) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, BrokerError> {
-    // The front of a broker that was just killed has it for a moment, and ends by itself.
     let until = Instant::now() + PORT_TIMEOUT;
-    let bind = |address: SocketAddr| loop {
-        match bind(address, is_only_v6(address, addresses)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
-                std::thread::sleep(PORT_POLL_INTERVAL);
-            }
-            Err(error) => return Err(BrokerError::Listen(address, error)),
-            Ok(listener) => return Ok(listener),
-        }
+    let bind = |address: SocketAddr| {
+        when_free(until, || bind(address, is_only_v6(address, addresses)))
+            .map_err(|error| BrokerError::Listen(address, error))
     };
     if !addresses.is_empty() {
         return addresses.iter().copied().map(bind).collect();
@@ -48,6 +42,31 @@ pub(crate) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Broke
     .map(|listener| vec![listener])
 }
 
+/// The front of a broker that was just killed has a port for a moment, and ends by itself.
+fn when_free<T>(until: Instant, mut bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                std::thread::sleep(PORT_POLL_INTERVAL);
+            }
+            result => return result,
+        }
+    }
+}
+
+/// The same addresses and ports over UDP, for QUIC.
+pub(crate) fn listen_udp(listeners: &[TcpListener]) -> Result<Vec<UdpSocket>, BrokerError> {
+    let failed = |error| BrokerError::System("read a port's address", error);
+    let addresses: Vec<SocketAddr> =
+        listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>().map_err(failed)?;
+    let until = Instant::now() + PORT_TIMEOUT;
+    let bind = |&address: &SocketAddr| {
+        when_free(until, || bind_udp(address, is_only_v6(address, &addresses)))
+            .map_err(|error| BrokerError::ListenUdp(address, error))
+    };
+    addresses.iter().map(bind).collect()
+}
+
 /// [::] means every address, those of IPv4 too, whatever `net.ipv6.bindv6only` says; but not beside
 /// an IPv4 address with the same port, which would be in use then.
 fn is_only_v6(address: SocketAddr, addresses: &[SocketAddr]) -> bool {
@@ -55,6 +74,16 @@ fn is_only_v6(address: SocketAddr, addresses: &[SocketAddr]) -> bool {
     address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
         && address.port() != 0
         && addresses.iter().any(is_beside)
+}
+
+fn bind_udp(address: SocketAddr, is_only_v6: bool) -> io::Result<UdpSocket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(is_only_v6)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket.into())
 }
 
 fn bind(address: SocketAddr, is_only_v6: bool) -> io::Result<TcpListener> {
@@ -94,6 +123,10 @@ mod tests {
         let two = listen(&[SocketAddr::new(v4, number), other]).unwrap();
         assert!(reaches(v4, number) && reaches(v6, number));
         assert_eq!(two.len(), 2);
+        let udp = listen_udp(&two).unwrap();
+        assert!(udp.iter().all(|socket| socket.local_addr().unwrap().port() == number));
+        let in_use = listen_udp(&two).unwrap_err().to_string();
+        assert!(in_use.contains(&format!("UDP 127.0.0.1:{number}: ")), "{in_use}");
         let in_use = listen(&[SocketAddr::new(v4, number)]).unwrap_err().to_string();
         assert!(in_use.starts_with(&format!("cannot listen on 127.0.0.1:{number}: ")), "{in_use}");
     }

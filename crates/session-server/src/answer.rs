@@ -10,8 +10,12 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
+use thinc_transport::base64url;
+use thinc_transport::token::PAGE_KEY_LIFE_S;
+use thinc_transport::web_certificate::WebCertificate;
 
 use crate::assets::Asset;
+use crate::front::since_1970;
 
 /// A whole answer.
 pub type Answer = Response<Full<Bytes>>;
@@ -53,6 +57,27 @@ pub fn json(body: &impl Serialize) -> Answer {
     let mut answer = plain(StatusCode::OK, "");
     *answer.body_mut() = Full::new(body.into());
     with_header(answer, header::CONTENT_TYPE, "application/json")
+}
+
+/// What a page needs to connect with WebTransport.
+#[derive(Serialize)]
+struct WebTransportOffer {
+    /// SHA-256 of the certificate that the page will see, as base64url.
+    certificate: String,
+    /// The key that authenticates it, as base64url.
+    key: String,
+    /// How long the key is valid.
+    seconds: u64,
+}
+
+/// How to connect with WebTransport; without content if there is no certificate, and so no QUIC.
+pub fn offer_webtransport(certificate: Option<&WebCertificate>, key: &[u8]) -> Answer {
+    let Some(certificate) = certificate else { return plain(StatusCode::NO_CONTENT, "") };
+    json(&WebTransportOffer {
+        certificate: base64url::encode(&certificate.hash(since_1970())),
+        key: base64url::encode(key),
+        seconds: PAGE_KEY_LIFE_S,
+    })
 }
 
 /// An embedded file, or that the browser has it.

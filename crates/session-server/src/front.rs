@@ -225,7 +225,7 @@ async fn serve_quic_connection(
         Ok(Err(error)) => debug!("{}: {error}", connection.peer),
         Ok(Ok(Accepted::Viewer(stream))) => {
             connection.pass.set_has_sent();
-            native::serve_quic(shared, stream, connection, deadline, port).await
+            native::serve_quic(shared, *stream, connection, deadline, port).await
         }
         Ok(Ok(Accepted::Browser(browser))) => {
             connection.pass.set_has_sent();
@@ -306,7 +306,7 @@ pub(crate) fn path_of(stream: &Stream) -> Option<Path> {
 }
 
 /// The wall clock; 0 if it is before 1970.
-pub(crate) fn since_1970() -> Duration {
+pub fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 

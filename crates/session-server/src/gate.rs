@@ -24,7 +24,7 @@ const CROWD_FROM_SOURCE: usize = 3;
 pub const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay of the answer to a wrong secret. Tokens have 256 bits, so guessing is hopeless anyway: the
 /// delay only keeps the log short.
-pub(crate) const WRONG_SECRET_DELAY: Duration = Duration::from_secs(1);
+pub const WRONG_SECRET_DELAY: Duration = Duration::from_secs(1);
 
 /// Handshakes: this many at once, and then one in each interval. A handshake takes a third of a
 /// millisecond of the thread that also serves the viewers, so a flood takes no more than a tenth of

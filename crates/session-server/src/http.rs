@@ -19,7 +19,7 @@ use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
 use thinc_transport::invitation::is_invitation;
 use thinc_transport::path::Path;
-use thinc_transport::token::{BrowserLogin, PAGE_KEY_LIFE_S, SessionSecret};
+use thinc_transport::token::{BrowserLogin, SessionSecret};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -191,7 +191,8 @@ async fn route(
                     } else {
                         cookie
                     };
-                    offer_webtransport(&shared, login)
+                    let certificate = shared.web_certificate.get().map(Arc::as_ref);
+                    answer::offer_webtransport(certificate, &shared.new_page_key(login))
                 }
                 _ => unauthenticated_answer(),
             }
@@ -350,28 +351,4 @@ struct LoggedIn {
     /// As base64url, for the page to keep in the storage of its origin.
     #[serde(rename = "originSecret")]
     origin_secret: String,
-}
-
-/// What a page needs to connect with WebTransport.
-#[derive(Serialize)]
-struct WebTransportOffer {
-    /// SHA-256 of the certificate that the page will see, as base64url.
-    certificate: String,
-    /// The key that authenticates it, as base64url.
-    key: String,
-    /// How long the key is valid.
-    seconds: u64,
-}
-
-/// An empty answer if this session has no QUIC.
-fn offer_webtransport(shared: &Shared, login: Login) -> Answer {
-    let Some(certificate) = shared.web_certificate.get() else {
-        return plain(StatusCode::NO_CONTENT, "");
-    };
-    let offer = WebTransportOffer {
-        certificate: base64url::encode(&certificate.hash(front::since_1970())),
-        key: base64url::encode(&shared.new_page_key(login)),
-        seconds: PAGE_KEY_LIFE_S,
-    };
-    answer::json(&offer)
 }

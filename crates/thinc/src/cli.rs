@@ -395,6 +395,7 @@ impl Broker {
             listen: Some(self.listen).filter(|addresses| !addresses.is_empty()),
             certificate: self.tls_cert.zip(self.tls_key),
             acme: Default::default(),
+            quic: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,

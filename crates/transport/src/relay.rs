@@ -126,7 +126,7 @@ impl Figures {
         bytes
     }
 
-    /// `None`: a write was under way, or this is another layout.
+    /// `None`: a write was in progress, or this is another layout.
     fn decode(bytes: &[u8; 8 * WORDS]) -> Option<Figures> {
         let mut words = [0; WORDS];
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -373,7 +373,7 @@ impl RelayedDatagrams {
 
     pub(crate) fn send(&self, bytes: &[u8], is_probe: bool) {
         let kind = if is_probe { PROBE } else { DATAGRAM };
-        // One that cannot be sent is lost, and a connection that has ended reports it on the stream.
+        // One that cannot be sent is lost; the end of a connection is reported on its stream.
         if send_packet(&self.socket, kind, bytes).is_ok() {
             self.sent.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }

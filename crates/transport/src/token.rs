@@ -31,7 +31,7 @@ pub struct BrowserLogin {
 
 /// One login of one browser; its cookie, origin secret and page keys end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LoginId(pub(crate) [u8; ID_BYTES]);
+pub struct LoginId(pub [u8; ID_BYTES]);
 
 const ID_BYTES: usize = 16;
 const EXPIRY_BYTES: usize = 8;

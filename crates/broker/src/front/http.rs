@@ -1,6 +1,7 @@
 //! Pages: the login and the list of a person's desktops at `/`, and each desktop's viewer at
 //! `/desk/NAME/`, with its WebSocket. Beside the path: from mod.rs, to logins.rs and relay.rs;
-//! HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. The pages themselves are for
+//! HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. Tells pages how to connect with
+//! WebTransport (webtransport.rs). The pages themselves are for
 //! everybody; what they ask for needs the cookie and the secret of the origin. Knows requests and
 //! headers; never what a WebSocket carries.
 
@@ -23,7 +24,8 @@ use thinc_session_server::assets::{self, Asset};
 use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserPass, Gate, Pass};
 use thinc_session_server::websocket;
 use thinc_transport::base64url;
-use tokio::net::{TcpStream, UnixStream};
+use thinc_transport::web_certificate::WebCertificate;
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -32,7 +34,8 @@ use tracing::{debug, info, warn};
 
 use super::logins::{Attempt, Login, Logins};
 use super::proxied::Peer;
-use super::relay;
+use super::webtransport::PageKeys;
+use super::{relay, webtransport};
 use crate::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
     SessionInfo, is_session_name,
@@ -50,7 +53,7 @@ const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret")
 /// As reverse proxies write it that do not know RFC 7239.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
-const DESKS: &str = "/desk/";
+pub(super) const DESKS: &str = "/desk/";
 /// Asked by load balancers, which have no login.
 const HEALTH: &str = "/health";
 /// The page at `/`.
@@ -68,18 +71,27 @@ pub(super) struct Shared {
     pub(super) gate: Gate,
     /// A permit for each connection of a trusted proxy.
     pub(super) proxied: Arc<Semaphore>,
+    /// What pages are shown over QUIC; none without QUIC.
+    pub(super) web_certificate: Option<Arc<WebCertificate>>,
+    pub(super) page_keys: PageKeys,
     assets: Vec<Asset>,
     /// Of the last connection, or request through a proxy.
     number: AtomicU64,
 }
 
 impl Shared {
-    pub(super) fn new(logins: Arc<Logins>, trusted_proxies: TrustedProxies) -> Shared {
+    pub(super) fn new(
+        logins: Arc<Logins>,
+        trusted_proxies: TrustedProxies,
+        web_certificate: Option<Arc<WebCertificate>>,
+    ) -> Shared {
         Shared {
             logins,
             trusted_proxies,
             gate: Gate::default(),
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
+            web_certificate,
+            page_keys: PageKeys::new(),
             assets: assets::all(),
             number: AtomicU64::new(0),
         }
@@ -288,7 +300,19 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
     };
     match (request.method(), desk, file) {
         (&Method::GET, Some(name), "ws") => open(connection, name, request).await,
-        (&Method::GET, Some(name), "login" | "webtransport") => {
+        (&Method::GET, Some(_), webtransport::FILE) => {
+            match login_of(connection, request.headers()).await {
+                // A reverse proxy forwards no UDP.
+                Some(_) if connection.is_proxied => answer::offer_webtransport(None, &[]),
+                Some(login) => {
+                    let shared = &connection.shared;
+                    let certificate = shared.web_certificate.as_deref();
+                    answer::offer_webtransport(certificate, &shared.page_keys.mint(&login))
+                }
+                None => unauthorized(),
+            }
+        }
+        (&Method::GET, Some(name), "login") => {
             match login_of(connection, request.headers()).await {
                 Some(login) => is_running(&login, name).await,
                 None => unauthorized(),
@@ -463,7 +487,7 @@ async fn list(login: &Login) -> Answer {
     }
 }
 
-/// Asked by a page whose connection failed. Without content: there is no WebTransport.
+/// Asked by a page whose connection failed.
 async fn is_running(login: &Login, name: &str) -> Answer {
     match login.ask(&AgentRequest::List).await {
         Ok((AgentAnswer::Sessions(sessions), _))
@@ -512,15 +536,9 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let Some(login) = login_of_secrets(connection, cookie, secret).await else {
         return unauthorized();
     };
-    let session = match login.ask(&AgentRequest::Open(name.to_owned())).await {
-        Ok((AgentAnswer::Opened, Some(session))) => session,
-        other => return agent_failed(connection, other.map(|(answer, _)| answer)),
-    };
-    let stream = std::os::unix::net::UnixStream::from(session);
-    let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
-    let session = match stream {
+    let session = match relay::open(&login, name).await {
         Ok(session) => session,
-        Err(error) => return agent_failed(connection, Err(error)),
+        Err(reason) => return with_text(StatusCode::CONFLICT, reason),
     };
     let tcp = connection.tcp.lock().expect("no holder of this lock can panic").take();
     let Some(tcp) = tcp else {
@@ -542,15 +560,13 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
         };
         let socket = websocket::over(upgraded).await;
         tokio::select! {
-            result = relay::run(socket, session, &tcp) => {
+            result = relay::run(socket, session, tcp) => {
                 if let Err(error) = result {
                     debug!("{peer}: {error}");
                 }
             }
             () = login.has_ended() => {}
         }
-        // The session process has a duplicate.
-        let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
         info!("{peer}: {} has left", login.user);
         left().await;
     });

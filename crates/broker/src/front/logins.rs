@@ -41,6 +41,7 @@ type Arrived = (Reply, Option<OwnedFd>);
 #[derive(Debug)]
 pub(crate) struct Login {
     pub(crate) user: String,
+    number: [u8; 16],
     cookie: Secret,
     origin_secret_hash: Secret,
     agent: Channel,
@@ -118,7 +119,7 @@ impl Logins {
                 }
                 Reply::Certificate => {
                     match packet.descriptors.into_iter().next().map(super::read_identity) {
-                        Some(Ok(new)) => certificates.identity.replace(&new),
+                        Some(Ok((new, _))) => certificates.identity.replace(&new),
                         Some(Err(error)) => warn!("the helper's certificate: {error}"),
                         None => warn!("the helper's certificate did not come along"),
                     }
@@ -218,6 +219,7 @@ impl Logins {
         };
         let login = Arc::new(Login {
             user,
+            number: random(),
             cookie,
             origin_secret_hash: hash(&origin_secret),
             agent,
@@ -238,6 +240,13 @@ impl Logins {
     pub(crate) fn of_cookie(&self, cookie: &Secret) -> Option<Arc<Login>> {
         let logins = lock(&self.logins);
         logins.get(&hash(cookie)).filter(|login| login.ends > Instant::now()).cloned()
+    }
+
+    /// The login of this number.
+    pub(crate) fn of_number(&self, number: [u8; 16]) -> Option<Arc<Login>> {
+        let logins = lock(&self.logins);
+        let is_it = |login: &&Arc<Login>| login.number == number && login.ends > Instant::now();
+        logins.values().find(is_it).cloned()
     }
 
     /// The login of both secrets; asks the helper if this front was started after it.
@@ -318,6 +327,11 @@ impl Logins {
 }
 
 impl Login {
+    /// Names it to this front, and to nobody else.
+    pub(crate) fn number(&self) -> [u8; 16] {
+        self.number
+    }
+
     /// Waits until it has ended.
     pub(crate) async fn has_ended(&self) {
         // The sender lives as long as `self`.

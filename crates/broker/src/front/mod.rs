@@ -1,15 +1,17 @@
-//! The front: TLS and HTTP for everybody on the network. Beside the path: from the port, which the
-//! helper passes, to http.rs and native.rs. An account without privileges, and a sandbox: no file,
-//! no program, no connection of its own. Knows bytes of every person who is connected; never a
-//! password longer than it takes to pass it on.
+//! The front: TLS, HTTP and QUIC for everybody on the network. Beside the path: from the port,
+//! which the helper passes, to http.rs, native.rs and quic.rs. An account without privileges, and a
+//! sandbox: no file, no program, no connection of its own. Knows bytes of every person who is
+//! connected; never a password longer than it takes to pass it on.
 
 mod certificates;
 mod http;
 mod logins;
 mod native;
 mod proxied;
+mod quic;
 mod relay;
 mod sandbox;
+mod webtransport;
 
 use std::io::{self, Read as _};
 use std::net::TcpListener;
@@ -18,10 +20,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use sha2::{Digest as _, Sha256};
+use thinc_session_server::front::since_1970;
 use thinc_session_server::front::{ACCEPT_PAUSE, PLAIN_HTTP_ANSWER, prepare, speaks_plain_http};
 use thinc_session_server::gate::{AUTH_TIMEOUT, HandshakeLimiter, Pass};
 use thinc_transport::ALPN_NATIVE;
 use thinc_transport::identity::Identity;
+use thinc_transport::quic::QuicListener;
+use thinc_transport::token::SessionSecret;
+use thinc_transport::web_certificate::WebCertificate;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -47,13 +54,23 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     let (Some(pem), Ok(told)) = (descriptors.next(), Start::decode(&packet.bytes)) else {
         return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
     };
-    let certificates = Arc::new(Certificates::new(read_identity(pem)?));
+    let (identity, reset_secret) = read_identity(pem)?;
+    let certificates = Arc::new(Certificates::new(identity));
     let tls = Arc::new(certificates.server_config()?);
+    let mut listeners: Vec<OwnedFd> = descriptors.collect();
+    let first_udp = listeners.len().saturating_sub(told.udp_sockets.into());
+    let udp_sockets = listeners.split_off(first_udp);
     crate::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
+    // QUIC asks the system what its sockets can, which the sandbox forbids.
+    let (quic, web_certificate) = {
+        let _runtime = runtime.enter();
+        listen_quic(udp_sockets, &certificates.identity, &reset_secret)
+            .map_err(|error| BrokerError::System("listen for QUIC", error))?
+    };
     sandbox::enter()?;
     runtime.block_on(async {
         let listen = |socket: OwnedFd| {
@@ -61,42 +78,65 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
             listener.set_nonblocking(true)?;
             tokio::net::TcpListener::from_std(listener)
         };
-        let listeners = descriptors
+        let listeners = listeners
+            .into_iter()
             .map(listen)
             .collect::<io::Result<Vec<_>>>()
             .map_err(|error| BrokerError::System("listen", error))?;
         let helper = Channel::new(socket)
             .map_err(|error| BrokerError::System("listen to the helper", error))?;
         let logins = Arc::new(Logins::new(helper));
-        let shared = Arc::new(Shared::new(logins.clone(), told.trusted_proxies));
+        let shared = Shared::new(logins.clone(), told.trusted_proxies, web_certificate);
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&certificates) => Ok(()),
-            () = accept_all(shared, listeners, TlsAcceptor::from(tls)) => Ok(()),
+            () = accept_all(Arc::new(shared), listeners, quic, TlsAcceptor::from(tls)) => Ok(()),
         }
     })
 }
 
-/// Key and chain from a pipe that the helper has filled.
-fn read_identity(pem: OwnedFd) -> Result<Identity, BrokerError> {
+/// Serves QUIC on these sockets, with one certificate for pages.
+fn listen_quic(
+    sockets: Vec<OwnedFd>,
+    identity: &Identity,
+    reset_secret: &SessionSecret,
+) -> io::Result<(Vec<QuicListener>, Option<Arc<WebCertificate>>)> {
+    if sockets.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let certificate = Arc::new(WebCertificate::make(since_1970()).map_err(io::Error::other)?);
+    let listen = |socket: OwnedFd| {
+        QuicListener::with_certificate(socket.into(), identity, reset_secret, certificate.clone())
+    };
+    let listeners = sockets.into_iter().map(listen).collect::<io::Result<_>>()?;
+    Ok((listeners, Some(certificate)))
+}
+
+/// Key and chain from a pipe that the helper has filled, and a secret that follows from them: with
+/// it the next front ends the QUIC connections of this one at once.
+fn read_identity(pem: OwnedFd) -> Result<(Identity, SessionSecret), BrokerError> {
     let mut text = Vec::new();
     std::fs::File::from(pem)
         .take(IDENTITY_BYTES_MAX as u64)
         .read_to_end(&mut text)
         .map_err(|error| BrokerError::System("receive the certificate from the helper", error))?;
     let path = Path::new("the broker's certificate");
-    Ok(Identity::from_pem((path, &text), (path, &text))?)
+    let identity = Identity::from_pem((path, &text), (path, &text))?;
+    let secret = Sha256::new_with_prefix(b"thinc-front-resets").chain_update(&text).finalize();
+    Ok((identity, SessionSecret(secret.into())))
 }
 
 /// Accepts connections on all of these, without end.
 async fn accept_all(
     shared: Arc<Shared>,
     listeners: Vec<tokio::net::TcpListener>,
+    quic: Vec<QuicListener>,
     acceptor: TlsAcceptor,
 ) {
     let limiter = Mutex::new(HandshakeLimiter::default());
-    let accept = |listener| accept(&shared, listener, &acceptor, &limiter);
-    futures_util::future::join_all(listeners.into_iter().map(accept)).await;
+    let tcp = listeners.into_iter().map(|listener| accept(&shared, listener, &acceptor, &limiter));
+    let quic = quic.into_iter().map(|listener| quic::accept(&shared, listener, &limiter));
+    tokio::join!(futures_util::future::join_all(tcp), futures_util::future::join_all(quic));
 }
 
 async fn accept(

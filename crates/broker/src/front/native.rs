@@ -1,10 +1,9 @@
 //! A viewer in a window that logs in: the name of an account, PAM's questions, or the credential of
 //! an earlier login; then the bytes of its person's desktop in both directions. Beside the path:
-//! from mod.rs, for connections of the protocol "thinc/1", to logins.rs and relay.rs. Knows the
-//! authenticating messages; everything after them passes through unread.
+//! from mod.rs and quic.rs, for connections of the protocol "thinc/1", to logins.rs and relay.rs.
+//! Knows the authenticating messages; everything after them passes through unread.
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
@@ -13,15 +12,13 @@ use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_session_server::gate::AUTH_TIMEOUT;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Duration, timeout};
-use tokio_rustls::server::TlsStream;
 use tracing::{debug, info};
 
 use super::http::{NewConnection, Shared};
 use super::logins::{Login, Logins};
 use super::proxied::Peer;
-use super::relay;
+use super::relay::{self, ViewerTransport, reason_of};
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
 
@@ -35,11 +32,9 @@ const DRAINING: &str = "this server takes no new logins at this moment: its admi
                         preparing maintenance";
 const NO_LINKS: &str = "this server has no links: log in with the name of your account";
 
-type Stream = TlsStream<TcpStream>;
-
 /// A connection before its viewer is admitted.
-struct Viewer {
-    stream: Stream,
+struct Viewer<S> {
+    stream: S,
     frames: Deframer,
     /// What was read since the last message.
     bytes: Vec<u8>,
@@ -53,7 +48,7 @@ enum Message {
     Token,
 }
 
-impl Viewer {
+impl<S: ViewerTransport> Viewer<S> {
     /// The next message; an error if it is none of these.
     async fn next(&mut self) -> io::Result<Message> {
         let invalid = |error: &dyn std::fmt::Display| {
@@ -106,7 +101,11 @@ impl Viewer {
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, connection: NewConnection) {
+pub(super) async fn serve<S: ViewerTransport>(
+    shared: Arc<Shared>,
+    stream: S,
+    connection: NewConnection,
+) {
     let peer = connection.peer;
     let frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut viewer = Viewer { stream, frames, bytes: Vec::new() };
@@ -115,7 +114,11 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, connection: NewCo
     }
 }
 
-async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) -> io::Result<()> {
+async fn admit<S: ViewerTransport>(
+    logins: &Logins,
+    viewer: &mut Viewer<S>,
+    connection: NewConnection,
+) -> io::Result<()> {
     let peer = connection.peer;
     let first = timeout(AUTH_TIMEOUT, viewer.next()).await??;
     let (login, secrets, wanted) = match first {
@@ -140,15 +143,13 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     };
     let NewConnection { number, pass, .. } = connection;
     drop(pass);
+    viewer.stream.set_authenticated();
     let desktop = match wanted {
         Some(name) => Ok(name),
         None => default_desktop(logins, &login, peer, number).await,
     };
     let opened = match desktop {
-        Ok(name) => match login.ask(&AgentRequest::Open(name.clone())).await {
-            Ok((AgentAnswer::Opened, Some(session))) => Ok((name, session)),
-            other => Err(reason_of(other.map(|(answer, _)| answer))),
-        },
+        Ok(name) => relay::open(&login, &name).await.map(|session| (name, session)),
         Err(reason) => Err(reason),
     };
     let (name, session) = match opened {
@@ -160,19 +161,13 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     AuthOk { session_credential: &credential }.encode(&mut answer);
     viewer.send(&answer).await?;
 
-    let session = std::os::unix::net::UnixStream::from(session);
-    session.set_nonblocking(true)?;
-    let session = UnixStream::from_std(session)?;
-    let tcp = viewer.stream.get_ref().0.as_fd().try_clone_to_owned()?;
-    info!("{peer}: {} opens {name} in a window", login.user);
+    info!("{peer}: {} opens {name} in a window ({})", login.user, S::NAME);
     logins.note(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
-        result = relay::run_stream(&mut viewer.stream, session, first, &tcp) => result,
+        result = viewer.stream.relay_to(session, first) => result,
         () = login.has_ended() => Ok(()),
     };
-    // The session process has a duplicate.
-    let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
     info!("{peer}: {} has left", login.user);
     logins.note(&login, peer.address, number, Deed::Left, &name).await;
     result
@@ -187,9 +182,9 @@ fn parse_credential(bytes: &[u8]) -> Option<(Secret, Secret, String)> {
 }
 
 /// The login, with its secrets; or why there is none.
-async fn log_in(
+async fn log_in<S: ViewerTransport>(
     logins: &Logins,
-    viewer: &mut Viewer,
+    viewer: &mut Viewer<S>,
     user: &str,
     connection: &NewConnection,
 ) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
@@ -272,15 +267,6 @@ async fn default_desktop(
             Ok(name)
         }
         other => Err(reason_of(other)),
-    }
-}
-
-/// The agent is the user's own, and so is its text.
-fn reason_of(answer: io::Result<AgentAnswer>) -> String {
-    match answer {
-        Ok(AgentAnswer::Error(text)) => text,
-        Ok(_) => "an answer of another version of thinc".to_owned(),
-        Err(error) => format!("your part of the broker does not answer: {error}"),
     }
 }
 

@@ -1,26 +1,35 @@
 //! Path 10/13 through the broker, and path back: between a page's WebSocket, or a viewer's stream,
 //! and the session process of its person. From http.rs and native.rs, to the session's local.rs
-//! over a Unix socket, which learns the path's statistics from the TCP connection itself: it comes
-//! along with the first byte. Knows chunks; never their meaning.
+//! over a Unix socket, which learns the path's statistics from the TCP connection itself, or from
+//! what a QUIC connection publishes: that comes along with the first byte. Knows chunks; never
+//! their meaning.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use thinc_session_server::websocket::Socket;
+use thinc_transport::quic::QuicStream;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
-use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
+use super::logins::Login;
+use crate::agent::{AgentAnswer, AgentRequest};
+
+/// Most descriptors that go to a session with a viewer's first bytes.
+const DESCRIPTORS_MAX: usize = 2;
 /// 16 KiB, a TLS record: the most that is forwarded at once.
 const READ_BYTES: usize = 16 * 1024;
 
 /// Forwards until one of both ends closes. The session process decides what waits and how long:
 /// what it has written is here or in the kernel, in order.
-pub(super) async fn run(socket: Socket, session: UnixStream, tcp: &OwnedFd) -> io::Result<()> {
+pub(super) async fn run(socket: Socket, session: UnixStream, tcp: OwnedFd) -> io::Result<()> {
+    let end = ShutDown(tcp);
     let (mut to_page, mut from_page) = socket.split();
     let (from_session, mut to_session) = session.into_split();
     let upwards = async {
@@ -40,7 +49,9 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: &OwnedFd) -> i
             if std::mem::take(&mut is_first) && !rest.is_empty() {
                 let sent = to_session
                     .as_ref()
-                    .async_io(Interest::WRITABLE, || send_with(to_session.as_ref(), rest, tcp))
+                    .async_io(Interest::WRITABLE, || {
+                        send_with(to_session.as_ref(), rest, std::slice::from_ref(&end.0))
+                    })
                     .await?;
                 rest = &rest[sent..];
             }
@@ -66,12 +77,95 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: &OwnedFd) -> i
     }
 }
 
-/// The same for a viewer's own stream, of which `first` was read already.
-pub(super) async fn run_stream(
+/// Connects with a desktop of this person; the error is for people.
+pub(super) async fn open(login: &Login, name: &str) -> Result<UnixStream, String> {
+    let session = match login.ask(&AgentRequest::Open(name.to_owned())).await {
+        Ok((AgentAnswer::Opened, Some(session))) => session,
+        other => return Err(reason_of(other.map(|(answer, _)| answer))),
+    };
+    let stream = std::os::unix::net::UnixStream::from(session);
+    let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
+    stream.map_err(|error| reason_of(Err(error)))
+}
+
+/// The agent is the user's own, and so is its text.
+pub(super) fn reason_of(answer: io::Result<AgentAnswer>) -> String {
+    match answer {
+        Ok(AgentAnswer::Error(text)) => text,
+        Ok(_) => "an answer of another version of thinc".to_owned(),
+        Err(error) => format!("your part of the broker does not answer: {error}"),
+    }
+}
+
+/// What a viewer's bytes come over.
+pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized {
+    /// For the log.
+    const NAME: &str;
+
+    /// It belongs to a person: the limits for strangers end.
+    fn set_authenticated(&self);
+
+    /// Forwards until one of both ends closes; `first` was read already.
+    fn relay_to(
+        &mut self,
+        session: UnixStream,
+        first: Vec<u8>,
+    ) -> impl Future<Output = io::Result<()>> + Send;
+}
+
+impl ViewerTransport for TlsStream<TcpStream> {
+    const NAME: &str = "TCP";
+
+    fn set_authenticated(&self) {}
+
+    async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
+        let tcp = self.get_ref().0.as_fd().try_clone_to_owned()?;
+        let shown = tcp.try_clone()?;
+        let _end = ShutDown(tcp);
+        run_stream(self, session, first, vec![shown]).await
+    }
+}
+
+/// Ends a TCP connection of which the session process has a duplicate.
+struct ShutDown(OwnedFd);
+
+impl Drop for ShutDown {
+    fn drop(&mut self) {
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+}
+
+impl ViewerTransport for QuicStream {
+    const NAME: &str = "QUIC";
+
+    fn set_authenticated(&self) {
+        QuicStream::set_authenticated(self);
+    }
+
+    async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
+        let (relay, descriptors) = self.relay()?;
+        let datagrams = async {
+            match relay.run().await {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
+                // The session process has closed its end, whose last bytes may still be on the way;
+                // or the connection has ended, which the stream reports.
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            result = run_stream(self, session, first, descriptors.into()) => result,
+            result = datagrams => result,
+        }
+    }
+}
+
+/// Forwards a viewer's own stream, of which `first` was read already. The session process gets the
+/// descriptors.
+async fn run_stream(
     viewer: impl AsyncRead + AsyncWrite,
     session: UnixStream,
     mut first: Vec<u8>,
-    tcp: &OwnedFd,
+    descriptors: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let (mut from_viewer, mut to_viewer) = tokio::io::split(viewer);
     let (mut from_session, mut to_session) = session.into_split();
@@ -83,9 +177,12 @@ pub(super) async fn run_stream(
     let upwards = async {
         let mut sent = 0;
         if !first.is_empty() {
+            let descriptors = descriptors;
             sent = to_session
                 .as_ref()
-                .async_io(Interest::WRITABLE, || send_with(to_session.as_ref(), &first, tcp))
+                .async_io(Interest::WRITABLE, || {
+                    send_with(to_session.as_ref(), &first, &descriptors)
+                })
                 .await?;
         }
         to_session.write_all(&first[sent..]).await?;
@@ -108,13 +205,15 @@ pub(super) async fn run_stream(
     }
 }
 
-/// Sends the first bytes, and a duplicate of the TCP connection. Who gets it can disturb this one
-/// connection, which is their own; its bytes are encrypted.
-fn send_with(session: &UnixStream, bytes: &[u8], tcp: &OwnedFd) -> io::Result<usize> {
-    let sockets = [tcp.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// Sends the first bytes, and what tells the session process of the path: a duplicate of a TCP
+/// connection, or what a QUIC connection publishes. Who gets it can disturb this one connection,
+/// which is their own; its bytes are encrypted.
+fn send_with(session: &UnixStream, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<usize> {
+    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&sockets)), "there is room for one");
+    let fits = ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    assert!(fits, "there is room for {DESCRIPTORS_MAX}");
     let bytes = [io::IoSlice::new(bytes)];
     Ok(sendmsg(session, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?)
 }

@@ -57,7 +57,7 @@ fn time_of_login(broker: &Broker, account: &Account) -> Duration {
 }
 
 /// Several people in turn, so that one unlucky draw decides nothing; the median has to be in time.
-fn assert_people_log_in(broker: &Broker, account: &Account) {
+pub(crate) fn assert_people_log_in(broker: &Broker, account: &Account) {
     let mut times: Vec<_> = (0..5).map(|_| time_of_login(broker, account)).collect();
     times.sort();
     assert!(times[2] < LOGIN_TIME_MAX, "{times:?}");
@@ -68,7 +68,7 @@ fn most_resident(pid: u32) -> u64 {
     status(pid, "VmHWM").trim_end_matches(" kB").parse().unwrap()
 }
 
-fn assert_memory_is_bounded(broker: &Broker, front: u32) {
+pub(crate) fn assert_memory_is_bounded(broker: &Broker, front: u32) {
     assert_eq!(broker.front(), front, "the front was restarted");
     for (what, pid) in [("front", front), ("helper", broker.process.id())] {
         let resident = most_resident(pid);

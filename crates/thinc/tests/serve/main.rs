@@ -9,6 +9,7 @@ mod broker_desktops;
 mod broker_floods;
 mod broker_privileges;
 mod broker_proxy;
+mod broker_quic;
 mod broker_restarts;
 mod broker_tls;
 mod ending;

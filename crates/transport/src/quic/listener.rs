@@ -73,7 +73,7 @@ pub struct IncomingConnection {
 #[derive(Debug)]
 pub enum Accepted {
     /// A native viewer, with its stream.
-    Viewer(QuicStream),
+    Viewer(Box<QuicStream>),
     /// A browser, which may request WebTransport.
     Browser(Browser),
 }
@@ -239,7 +239,8 @@ impl IncomingConnection {
         }
         let connection = connecting.await.map_err(as_io)?;
         let (send, receive) = connection.accept_bi().await.map_err(as_io)?;
-        Ok(Accepted::Viewer(QuicStream::new(connection, send, receive, meter, None)))
+        let stream = QuicStream::new(connection, send, receive, meter, None);
+        Ok(Accepted::Viewer(Box::new(stream)))
     }
 }
 

@@ -1,0 +1,181 @@
+//! A page's viewer over WebTransport: the key that its own request over HTTPS has brought it, then
+//! the bytes of its person's desktop in both directions. Beside the path: from quic.rs, to
+//! relay.rs. Browsers send no cookies here. Knows keys and names of desktops; never what the stream
+//! carries.
+
+use std::sync::Arc;
+
+use thinc_session_server::front::since_1970;
+use thinc_session_server::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
+use thinc_transport::base64url;
+use thinc_transport::quic::{Browser, QuicStream, RequestHead};
+use thinc_transport::token::{LoginId, SessionSecret};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, timeout_at};
+use tracing::{debug, info, warn};
+
+use super::http::{DESKS, NewConnection, Shared};
+use super::logins::{Login, Logins};
+use super::relay::{self, ViewerTransport as _};
+use crate::agent::is_session_name;
+use crate::message::Deed;
+
+/// Below a desktop's address: an HTTPS request gets the connection's parameters, an HTTP/3 CONNECT
+/// opens the connection.
+pub(super) const FILE: &str = "webtransport";
+
+/// Mints and checks the keys of pages; those of a front before this one are worth nothing.
+pub(super) struct PageKeys(SessionSecret);
+
+impl PageKeys {
+    pub(super) fn new() -> PageKeys {
+        PageKeys(SessionSecret(thinc_transport::token::random()))
+    }
+
+    /// A key for pages of this login.
+    pub(super) fn mint(&self, login: &Login) -> Vec<u8> {
+        self.0.mint_page_key(LoginId(login.number()), since_1970().as_secs())
+    }
+
+    fn login(&self, key: &[u8], logins: &Logins) -> Option<Arc<Login>> {
+        let LoginId(number) = self.0.login_of_page_key(key, since_1970().as_secs())?;
+        logins.of_number(number)
+    }
+}
+
+/// Why a page is refused.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// It requests another path.
+    Path,
+    /// Its origin is another site, or is missing.
+    Origin,
+    /// Its key is wrong or has expired.
+    Key,
+    /// Its desktop does not run any more.
+    Desktop,
+}
+
+impl Refusal {
+    fn status(&self) -> u16 {
+        match self {
+            Refusal::Path | Refusal::Desktop => 404,
+            Refusal::Origin => 403,
+            Refusal::Key => 401,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Refusal::Path => "there is nothing at this address",
+            Refusal::Origin => "another site may not use this one",
+            Refusal::Key => "its key is wrong or has expired",
+            Refusal::Desktop => "there is no such desktop",
+        }
+    }
+}
+
+/// What a page has opened.
+struct Opened {
+    stream: QuicStream,
+    login: Arc<Login>,
+    name: String,
+    session: UnixStream,
+}
+
+/// Serves a browser until its connection ends.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    browser: Browser,
+    connection: NewConnection,
+    deadline: Instant,
+) {
+    let NewConnection { number, peer, task: _, pass } = connection;
+    let admitted = async {
+        let request = browser.request().await?;
+        let refusal = match check(&shared, request.head()) {
+            Err(refusal) => refusal,
+            Ok((login, name)) => match relay::open(&login, &name).await {
+                Err(reason) => {
+                    info!("{peer}: {} cannot open {name}: {reason}", login.user);
+                    Refusal::Desktop
+                }
+                Ok(session) => {
+                    let stream = request.accept().await?;
+                    return Ok(Some(Opened { stream, login, name, session }));
+                }
+            },
+        };
+        info!("{peer}: WebTransport refused: {}", refusal.reason());
+        if refusal == Refusal::Key {
+            tokio::time::sleep(WRONG_SECRET_DELAY).await;
+        }
+        request.refuse(refusal.status()).await.map(|()| None)
+    };
+    let Opened { mut stream, login, name, session } = match timeout_at(deadline, admitted).await {
+        Err(_) => return debug!("{peer}: no WebTransport session within {AUTH_TIMEOUT:?}"),
+        Ok(Err::<_, std::io::Error>(error)) => return debug!("{peer}: {error}"),
+        Ok(Ok(None)) => return,
+        Ok(Ok(Some(opened))) => opened,
+    };
+    drop(pass);
+    stream.set_authenticated();
+    info!("{peer}: {} opens {name} (WebTransport)", login.user);
+    shared.logins.note(&login, peer.address, number, Deed::Opened, &name).await;
+    tokio::select! {
+        result = stream.relay_to(session, Vec::new()) => {
+            if let Err(error) = result {
+                warn_unless_ended(peer, &error);
+            }
+        }
+        () = login.has_ended() => {}
+    }
+    info!("{peer}: {} has left", login.user);
+    shared.logins.note(&login, peer.address, number, Deed::Left, &name).await;
+}
+
+fn warn_unless_ended(peer: super::proxied::Peer, error: &std::io::Error) {
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => warn!("{peer}: {error}"),
+        _ => debug!("{peer}: {error}"),
+    }
+}
+
+/// Whose page requests which desktop.
+fn check(shared: &Shared, request: RequestHead<'_>) -> Result<(Arc<Login>, String), Refusal> {
+    let name = desktop_of(request.path).ok_or(Refusal::Path)?;
+    let origin = request.origin.and_then(|origin| origin.strip_prefix("https://"));
+    if !origin.is_some_and(|origin| origin.eq_ignore_ascii_case(request.authority)) {
+        return Err(Refusal::Origin);
+    }
+    let key = request.query.and_then(|query| query.strip_prefix("key="));
+    let key = key.and_then(base64url::decode).ok_or(Refusal::Key)?;
+    let login = shared.page_keys.login(&key, &shared.logins).ok_or(Refusal::Key)?;
+    Ok((login, name.to_owned()))
+}
+
+fn desktop_of(path: &str) -> Option<&str> {
+    let (name, file) = path.strip_prefix(DESKS)?.split_once('/')?;
+    (file == FILE && is_session_name(name)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_address_of_a_desktop_is_served() {
+        assert_eq!(desktop_of("/desk/xfce/webtransport"), Some("xfce"));
+        for path in [
+            "/webtransport",
+            "/desk/webtransport",
+            "/desk//webtransport",
+            "/desk/../webtransport",
+            "/desk/xfce/ws",
+            "/desk/xfce/webtransport/",
+            "/desk/xfce",
+        ] {
+            assert_eq!(desktop_of(path), None, "{path}");
+        }
+    }
+}
