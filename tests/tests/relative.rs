@@ -1,9 +1,9 @@
 //! Relative motion, from a viewer to an application in a real X server: one that reads raw motion
-//! as SDL 2 does, and one that puts the pointer back into the middle of its window. Each gets
-//! exactly what the user moved, and viewers learn that it wants that.
+//! as SDL 2 does, one that puts the pointer back into the middle of its window, and SDL 2 itself.
+//! Each gets exactly what the user moved, and viewers learn that it wants that.
 
 use thinc_bench::Error;
-use thinc_bench::process::wait_for;
+use thinc_bench::process::{Folder, wait_for};
 use thinc_e2e::Desktop;
 use thinc_e2e::EVENT_TIMEOUT;
 use x11rb::connection::Connection as _;
@@ -194,4 +194,102 @@ fn programs_that_only_hide_the_cursor_or_only_grab_the_pointer_are_offered_nothi
     }
     assert_eq!(desktop.viewer.say("relative-wanted")?, "no");
     Ok(())
+}
+
+/// A program of SDL's: it writes each event into the file that it is told, a line each. The key R
+/// switches the relative mode.
+const SDL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sdl_game.py");
+
+/// What the program of SDL's has written since the last look.
+struct Told {
+    file: std::path::PathBuf,
+    read: usize,
+}
+
+impl Told {
+    /// Waits for this line; returns the sum of the motions before it.
+    fn line(&mut self, wanted: &str) -> Result<(i32, i32), Error> {
+        self.until(wanted, |line, _| line == wanted)
+    }
+
+    /// Waits until this many pixels to the right or left were moved in all; returns the sum.
+    fn moves(&mut self, pixels: i32) -> Result<(i32, i32), Error> {
+        let mut all = 0;
+        let sum = self.until(&format!("{pixels} pixels"), |_, dx| {
+            all += dx.abs();
+            all >= pixels
+        })?;
+        assert_eq!(all, pixels);
+        Ok(sum)
+    }
+
+    fn until(
+        &mut self,
+        what: &str,
+        mut last: impl FnMut(&str, i32) -> bool,
+    ) -> Result<(i32, i32), Error> {
+        let mut sum = (0, 0);
+        wait_for(what, EVENT_TIMEOUT, || {
+            let text = std::fs::read_to_string(&self.file).ok()?;
+            while let Some(length) = text[self.read..].find('\n') {
+                let line = &text[self.read..self.read + length];
+                self.read += length + 1;
+                let mut moved =
+                    line.strip_prefix("moved ").into_iter().flat_map(str::split_whitespace);
+                let mut axis = || moved.next().and_then(|by| by.parse().ok()).unwrap_or(0);
+                let (dx, dy) = (axis(), axis());
+                sum = (sum.0 + dx, sum.1 + dy);
+                if last(line, dx) {
+                    return Some(());
+                }
+            }
+            None
+        })?;
+        Ok(sum)
+    }
+}
+
+#[test]
+fn a_program_in_sdls_relative_mode_gets_what_was_moved_beyond_all_edges() -> Outcome {
+    let python = "/usr/bin/python3";
+    let folder = Folder::new("sdl")?;
+    let mut told = Told { file: folder.path().join("told"), read: 0 };
+    let file = told.file.display().to_string();
+    // With the session's own window manager, which gives the window the focus.
+    let with = ["--window-manager", "auto"];
+    let mut desktop = Desktop::start_with("sdl", "640x480", &with, &[python, SDL, &file])?;
+    told.line("focused")?;
+    desktop.viewer.say("move 320 240")?;
+    desktop.viewer.say("click 1")?;
+    told.line("released 1")?;
+    assert_eq!(desktop.viewer.say("relative-wanted")?, "no");
+    desktop.viewer.say("type r")?;
+    told.line("relative")?;
+    desktop.viewer.say("wait-relative yes")?;
+    // Ten times the width of the screen, and back.
+    for (by, wanted) in [("100 -1", (6_400_i32, -64)), ("-100 1", (-6_400, 64)), ("1 0", (64, 0))] {
+        for _ in 0..64 {
+            desktop.viewer.say(&format!("move-by {by}"))?;
+        }
+        assert_eq!(told.moves(wanted.0.abs())?, wanted);
+    }
+    desktop.viewer.say("click 3")?;
+    told.line("pressed 3")?;
+    // A viewer that has not captured its pointer: the first position is one of the pointer's own.
+    desktop.viewer.say("move 300 200")?;
+    desktop.viewer.say("barrier")?;
+    desktop.viewer.say("type r")?;
+    told.line("absolute")?;
+    desktop.viewer.say("wait-relative no")?;
+    // X merges motions that it has not delivered yet; so each is awaited.
+    let x = desktop.connect_x()?;
+    let root = x.setup().roots[0].root;
+    for x_wanted in [310, 320] {
+        desktop.viewer.say(&format!("move {x_wanted} 240"))?;
+        wait_for("the pointer is there", EVENT_TIMEOUT, || {
+            let at = x.query_pointer(root).ok()?.reply().ok()?;
+            ((at.root_x, at.root_y) == (x_wanted, 240)).then_some(())
+        })?;
+    }
+    told.line("moved 10 0").map(drop)
 }

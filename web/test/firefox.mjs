@@ -1,6 +1,6 @@
-// Starts the system's Firefox without a display and drives it by Marionette, the protocol under its
-// WebDriver.
-// Used by firefox.test.mjs; THINC_FIREFOX names another binary.
+// Starts the system's Firefox, without a display or on one, and drives it by Marionette, the
+// protocol under its WebDriver.
+// Used by firefox.test.mjs and relative.test.mjs; THINC_FIREFOX names another binary.
 // Each message is "LENGTH:JSON" on a TCP connection.
 
 import assert from "node:assert/strict";
@@ -45,7 +45,8 @@ export class Firefox {
   #answers = new Map();
   #bytes = Buffer.alloc(0);
 
-  static async start() {
+  /** Without a window, or in one on an X display. */
+  static async start(display) {
     assert.ok(
       existsSync(BINARY),
       `no Firefox at ${BINARY}: apt-get install firefox-esr, or set THINC_FIREFOX`,
@@ -56,11 +57,11 @@ export class Firefox {
       ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
     );
     writeFileSync(join(firefox.profile, "user.js"), lines.join("\n"));
-    const options = ["--headless", "--marionette", "--no-remote", "--profile", firefox.profile];
-    firefox.process = spawn(BINARY, options, {
-      stdio: "ignore",
-      env: { ...process.env, HOME: firefox.profile },
-    });
+    const options = ["--marionette", "--no-remote", "--profile", firefox.profile];
+    const { DISPLAY, WAYLAND_DISPLAY, ...env } = { ...process.env, HOME: firefox.profile };
+    if (display === undefined) options.push("--headless");
+    else Object.assign(env, { DISPLAY: display, MOZ_ENABLE_WAYLAND: "0" });
+    firefox.process = spawn(BINARY, options, { stdio: "ignore", env });
     try {
       await firefox.#connect();
     } catch (error) {
