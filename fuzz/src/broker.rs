@@ -160,6 +160,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Start {
             trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]),
             udp_sockets: 2,
+            has_guests: true,
         }
         .encode(),
         Reply::Admitted {

@@ -83,8 +83,12 @@ export interface Guest {
   password: string;
 }
 
-/** The length of an invitation's token, and its first byte: a name, or a password too. */
+/**
+ * The length of an invitation's token, behind a broker with the ID of the desktop, and its first
+ * byte: a name, or a password too.
+ */
 const INVITATION_BYTES = 57;
+const DESKTOP_ID_BYTES = 16;
 const FORM_NAME = 1;
 const FORM_PASSWORD = 2;
 
@@ -97,7 +101,8 @@ export function invitationOf(token: string): Invitation | undefined {
     return undefined;
   }
   const form = bytes.charCodeAt(0);
-  if (bytes.length !== INVITATION_BYTES || (form !== FORM_NAME && form !== FORM_PASSWORD))
+  const lengths = [INVITATION_BYTES, INVITATION_BYTES + DESKTOP_ID_BYTES];
+  if (!lengths.includes(bytes.length) || (form !== FORM_NAME && form !== FORM_PASSWORD))
     return undefined;
   return { password: form === FORM_PASSWORD };
 }

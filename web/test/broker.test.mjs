@@ -107,7 +107,22 @@ async function start(t) {
     process.kill(Number(found[0]), "SIGKILL");
     return Number(found[0]);
   };
-  return { user, typed, url: `https://${address}/`, kill };
+  /** Runs thinc as this user; returns what it prints. */
+  const thinc = (...words) =>
+    run(
+      "runuser",
+      "-u",
+      user,
+      "--",
+      "env",
+      "-u",
+      "XDG_RUNTIME_DIR",
+      join(folder, "bin/thinc"),
+      ...words,
+    )
+      .toString()
+      .trim();
+  return { user, typed, url: `https://${address}/`, kill, thinc };
 }
 
 async function logIn(page, user, password) {
@@ -338,6 +353,93 @@ test("a desktop is shown over WebTransport, and again when the front was killed"
   assert.equal(await knock("/desk/desk/ws", false), "refused", "another path");
   const status = await page.evaluate(async () => (await fetch("/desk/desk/webtransport")).status);
   assert.equal(status, 401, "without the origin's secret");
+});
+
+test("a guest without an account sees a desktop, and types when its owner lets them", async (t) => {
+  const { user, typed, url, kill, thinc } = await start(t);
+  const owner = await openTab(browser);
+  await owner.goto(url);
+  await logIn(owner, user, PASSWORD);
+  await shown(owner);
+  await fileHas(typed, () => true);
+  const link = thinc("share", "desk", "--uses", "2");
+  assert.ok(link.startsWith(`${url}join/`), link);
+  const join = async () => {
+    const context = await owner.context().browser().newContext({ ignoreHTTPSErrors: true });
+    t.after(() => context.close());
+    const page = await context.newPage();
+    await page.goto(link);
+    await page.getByRole("heading", { name: "You are invited to a session" }).waitFor();
+    assert.equal(new URL(page.url()).hash, "", "the token is in no history");
+    assert.deepEqual(await barriers(page), []);
+    return page;
+  };
+  const guest = await join();
+  await guest.keyboard.type("Ada");
+  await guest.keyboard.press("Enter");
+  const ready = async () => {
+    await guest.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+    await guest.evaluate(() => window.thinc.quiet());
+  };
+  await ready();
+  const listed = () => JSON.parse(thinc("share", "desk", "--list", "--json"));
+  const viewers = () => listed().viewers.map(({ guest, name, control }) => [guest, name, control]);
+  assert.deepEqual(viewers(), [
+    [null, null, true],
+    [1, "Ada", false],
+  ]);
+  assert.match(listed().viewers[1].from, /^127\.0\.0\.1:[0-9]+ /);
+  const type = async (page, text) => {
+    await page.bringToFront();
+    await page.keyboard.type(text);
+    await page.keyboard.press("Enter");
+    await page.evaluate(() => window.thinc.quiet());
+  };
+  await type(guest, "guest");
+  await type(owner, "owner");
+  await fileHas(typed, (text) => text === "owner\n");
+  thinc("share", "desk", "--give-control", "1");
+  await type(guest, "guest");
+  await fileHas(typed, (text) => text === "owner\nguest\n");
+
+  // A guest's login is for this desktop only, and needs both the cookie and the page's secret.
+  const status = (path, headers = {}) =>
+    guest.evaluate(
+      async ([path, headers]) => (await fetch(path, { headers })).status,
+      [path, headers],
+    );
+  assert.equal(await status("login"), 401, "the cookie alone");
+  assert.equal(await status("/sessions"), 401);
+  const secret = await guest.evaluate(() => Object.values(localStorage)[0]);
+  const header = { "thinc-origin-secret": secret };
+  assert.equal(await status("login", header), 204);
+  assert.equal(await status(`/join/${"0".repeat(32)}/login`, header), 401);
+  assert.equal(await status("/sessions", header), 401);
+
+  // The front ends: the guest is there again when the owner is.
+  kill("nobody", "broker-part front");
+  await actUntil(
+    () => guest.keyboard.type("x"),
+    guest,
+    (now) => now !== undefined && viewers().length === 2,
+    "the front",
+  );
+  await guest.reload();
+  await ready();
+  assert.equal(listed().invitations[0].used, 1, "a page that is loaded again is no other guest");
+  thinc("share", "desk", "--throw-out", "1");
+  await guest.getByText("the owner of this session has ended your visit").waitFor();
+
+  const other = await join();
+  await other.keyboard.type("Bea");
+  await other.keyboard.press("Enter");
+  await other.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  thinc("share", "desk", "--revoke", "1");
+  await other.getByText("the owner of this session has ended the invitation").waitFor();
+  const late = await join();
+  await late.keyboard.type("Cy");
+  await late.keyboard.press("Enter");
+  await late.getByText("The invitation was used, has ended").waitFor();
 });
 
 test("a person logs in with Firefox", async (t) => {

@@ -3,6 +3,7 @@
 //! can; the front trusts no byte of its answers. Knows messages; never sessions.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,44 @@ pub enum AgentRequest {
     Open(String),
     /// End this session.
     End(String),
+    /// Guests may come to this session through the broker, or may not.
+    Share {
+        /// The session's name.
+        name: String,
+        /// The broker's link, without a token; none if guests are not allowed.
+        origin: Option<String>,
+        /// 16 hexadecimal digits that name the user to the front.
+        owner: String,
+    },
+    /// Let a guest in.
+    Admit {
+        /// The session's name.
+        name: String,
+        /// Of an invitation, base64url.
+        token: String,
+        /// What the guest calls itself.
+        guest: String,
+        /// Empty without one.
+        password: String,
+        /// The guest's address.
+        from: SocketAddr,
+    },
+    /// A connection to this session for a guest.
+    Visit {
+        /// The session's name.
+        name: String,
+        /// The guest's, base64url.
+        credential: String,
+        /// The guest's address.
+        from: SocketAddr,
+    },
+    /// A guest ends its visit.
+    Leave {
+        /// The session's name.
+        name: String,
+        /// The guest's, base64url.
+        credential: String,
+    },
 }
 
 /// What a person wants to be started.
@@ -90,10 +129,22 @@ pub enum AgentAnswer {
         /// It did not run before.
         is_new: bool,
     },
-    /// To `Open`; the connection comes along as a descriptor.
+    /// To `Open` and `Visit`; the connection comes along as a descriptor.
     Opened,
-    /// To `End`.
+    /// To `End` and `Leave`.
     Ended,
+    /// To `Share`.
+    Shared {
+        /// 16 hexadecimal digits that name the session.
+        id: String,
+    },
+    /// To `Admit`.
+    Admitted {
+        /// Base64url.
+        credential: String,
+    },
+    /// To `Admit`, `Visit` and `Leave`: there is no such invitation or guest.
+    NotInvited,
     /// What went wrong, for the person.
     Error(String),
 }

@@ -29,7 +29,9 @@ pub(crate) enum Event {
     SessionStarted,
     /// A viewer was connected with a desktop.
     SessionOpened,
-    /// That viewer was disconnected.
+    /// A guest's viewer was connected with a desktop of this user.
+    GuestCame,
+    /// The viewer of a person or a guest was disconnected.
     SessionLeft,
     /// A person has ended a desktop.
     SessionEnded,

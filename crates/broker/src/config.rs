@@ -36,6 +36,7 @@ pub const KEYS: &[&str] = &[
     "acme-directory",
     "acme-roots",
     "quic",
+    "sharing",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -56,6 +57,8 @@ pub struct Config {
     pub acme: AcmeOptions,
     /// QUIC beside TCP.
     pub quic: Option<bool>,
+    /// People may invite guests.
+    pub sharing: Option<bool>,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -168,6 +171,7 @@ impl Config {
                 "acme-directory" => entry.https().map(|at| config.acme.directory = Some(at)),
                 "acme-roots" => entry.path().map(|path| config.acme.roots = Some(path)),
                 "quic" => entry.flag().map(|value| config.quic = Some(value)),
+                "sharing" => entry.flag().map(|value| config.sharing = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -407,7 +411,8 @@ mod tests {
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
-                    acme-roots = '/r'\nquic = false\nend-idle = '8h'\nend-disconnected = '2d'\n";
+                    acme-roots = '/r'\nquic = false\nsharing = false\nend-idle = '8h'\n\
+                    end-disconnected = '2d'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -418,6 +423,7 @@ mod tests {
                 roots: Some("/r".into()),
             },
             quic: Some(false),
+            sharing: Some(false),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),

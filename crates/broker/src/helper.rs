@@ -104,6 +104,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         start: Start {
             trusted_proxies: options.trusted_proxies,
             udp_sockets: udp_sockets.len() as u8,
+            has_guests: options.sharing,
         },
         udp_sockets,
         front_user,
@@ -279,6 +280,7 @@ impl State {
         let event = match deed {
             Deed::Started => Event::SessionStarted,
             Deed::Opened => Event::SessionOpened,
+            Deed::Visited => Event::GuestCame,
             Deed::Left | Deed::Ended => Event::SessionEnded,
         };
         let from = source.to_canonical();
@@ -289,7 +291,7 @@ impl State {
             session: Some(session),
             ..Entry::new(event)
         });
-        if deed == Deed::Opened && self.viewers.len() < VIEWERS_MAX {
+        if matches!(deed, Deed::Opened | Deed::Visited) && self.viewers.len() < VIEWERS_MAX {
             let opened = OpenViewer {
                 login: login.number,
                 user: login.user.clone(),

@@ -27,7 +27,7 @@
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
-//! first to a front:  START, then count u8 | count × network text
+//! first to a front:  START, then UDP sockets u8 | guests u8 | count u8 | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)
 //! text: length u16, little-endian | bytes
@@ -143,6 +143,8 @@ pub enum Deed {
     Left,
     /// They have ended it.
     Ended,
+    /// A guest of theirs is connected with it.
+    Visited,
 }
 
 /// How a text is shown.
@@ -186,6 +188,8 @@ pub struct Start {
     pub trusted_proxies: TrustedProxies,
     /// How many of the sockets, at the end, are UDP's.
     pub udp_sockets: u8,
+    /// People may invite guests.
+    pub has_guests: bool,
 }
 
 impl Start {
@@ -193,6 +197,7 @@ impl Start {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = START.to_vec();
         out.push(self.udp_sockets);
+        out.push(self.has_guests.into());
         let networks = &self.trusted_proxies.0;
         assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
         out.push(networks.len() as u8);
@@ -204,6 +209,10 @@ impl Start {
     pub fn decode(packet: &[u8]) -> Result<Start, MessageError> {
         let mut fields = Fields::of(packet.strip_prefix(START).ok_or(MessageError::Length)?)?;
         let udp_sockets = fields.u8()?;
+        let has_guests = match fields.u8()? {
+            flag @ 0..=1 => flag == 1,
+            other => return Err(MessageError::Unknown("a flag", other)),
+        };
         let count = usize::from(fields.u8()?);
         if count > TRUSTED_MAX {
             return Err(MessageError::Limit("a list", count, TRUSTED_MAX));
@@ -214,7 +223,7 @@ impl Start {
         };
         let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
         fields.end()?;
-        Ok(Start { trusted_proxies, udp_sockets })
+        Ok(Start { trusted_proxies, udp_sockets, has_guests })
     }
 }
 
@@ -476,6 +485,7 @@ impl Request {
                     1 => Deed::Opened,
                     2 => Deed::Left,
                     3 => Deed::Ended,
+                    4 => Deed::Visited,
                     other => return Err(MessageError::Unknown("a deed", other)),
                 },
                 session: fields.session()?,
@@ -714,8 +724,11 @@ mod tests {
     #[test]
     fn a_front_is_told_whom_to_trust() {
         let network = "10.0.0.0/8".parse().unwrap();
-        let start =
-            Start { trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]), udp_sockets: 16 };
+        let start = Start {
+            trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]),
+            udp_sockets: 16,
+            has_guests: true,
+        };
         let packet = start.encode();
         assert!(packet.len() <= MESSAGE_BYTES_MAX);
         assert_eq!(Start::decode(&packet), Ok(start));

@@ -29,6 +29,8 @@ pub struct BrokerOptions {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// A certificate by ACME.
     pub acme: AcmeOptions,
+    /// People may invite guests.
+    pub sharing: bool,
     /// QUIC, on the UDP ports of the same numbers.
     pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
@@ -54,6 +56,7 @@ impl BrokerOptions {
             listen: command_line.listen.or(file.listen).unwrap_or_default(),
             certificate: command_line.certificate.or(file.certificate),
             acme: file.acme,
+            sharing: file.sharing.unwrap_or(true),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustls::ServerConfig;
 use socket2::SockRef;
-use thinc_transport::ALPN_NATIVE;
 use thinc_transport::invitation::{Grant, Invitations};
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Accepted, IncomingConnection, QuicListener};
 use thinc_transport::socket::TcpPath;
 use thinc_transport::token::{BrowserLogin, LoginId, SessionSecret, TokenRefusal, TokenVerifier};
 use thinc_transport::web_certificate::WebCertificate;
+use thinc_transport::{ALPN_NATIVE, base64url};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
@@ -124,6 +124,26 @@ impl Front {
     /// The session's invitations and guests.
     pub(crate) fn guests(&self) -> Arc<Guests> {
         self.shared.guests.clone()
+    }
+
+    /// Numbers of connections, which those over other sockets share.
+    pub(crate) fn ids(&self) -> &ConnectionIds {
+        &self.shared.ids
+    }
+
+    /// Names the session, and reveals no secret.
+    pub(crate) fn session_id(&self) -> String {
+        self.shared.tokens.lock().expect("no holder of this lock can panic").secret().session_id()
+    }
+
+    /// A guest's credential.
+    pub(crate) fn new_credential(&self, grant: Grant) -> Vec<u8> {
+        self.shared.new_session_credential(Some(grant))
+    }
+
+    /// The guest of a credential as base64url, while it may stay.
+    pub(crate) fn guest_of_credential(&self, credential: &str) -> Option<Grant> {
+        self.shared.guest_of_credential(&base64url::decode(credential)?)
     }
 
     /// Accepts TCP connections, without end.

@@ -47,7 +47,7 @@ impl Guests {
     ) -> Option<Grant> {
         let refusal = match self.try_admit(token, name, password).await {
             Ok(grant) => {
-                let number = self.number(grant);
+                let number = self.number_of(grant).unwrap_or(0);
                 info!("{peer}: let in as guest {number}");
                 return Some(grant);
             }
@@ -91,8 +91,9 @@ impl Guests {
         }
     }
 
-    fn number(&self, grant: Grant) -> u32 {
-        self.record().guest(grant, since_1970().as_secs()).map_or(0, |guest| guest.number)
+    /// A guest's number while it may stay.
+    pub(crate) fn number_of(&self, grant: Grant) -> Option<u32> {
+        self.record().guest(grant, since_1970().as_secs()).ok().map(|guest| guest.number)
     }
 
     /// What a guest may do now.

@@ -36,7 +36,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -219,6 +219,8 @@ pub fn run(
             );
         }
         let sharing = Arc::new(share::Sharing {
+            front: front.clone(),
+            broker: Mutex::default(),
             guests: front.guests(),
             link: config.port.link.as_deref().and_then(|link| link.parse().ok()),
             identity: identity.clone(),

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixListener;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use socket2::SockRef;
+use thinc_transport::invitation::Grant;
 use thinc_transport::path::Path;
 use thinc_transport::quic::Datagrams;
 use thinc_transport::relay::{RelayedParts, RelayedStream};
@@ -55,7 +56,7 @@ pub(crate) async fn serve(listener: UnixListener, ids: ConnectionIds, events: Ev
         };
         let Some(peer) = trusted_peer(&stream) else { continue };
         let label = format!("this machine (process {})", peer.pid().unwrap_or(0));
-        serve_viewer(stream, label, &ids, events.clone());
+        serve_viewer(stream, label, None, &ids, events.clone());
     }
 }
 
@@ -76,7 +77,14 @@ pub(crate) fn trusted_peer(stream: &UnixStream) -> Option<UCred> {
     }
 }
 
-fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: Events) {
+/// Serves a viewer in a task of its own: the owner's, or a guest's that share.rs has let in.
+pub(crate) fn serve_viewer(
+    stream: UnixStream,
+    label: String,
+    guest: Option<Grant>,
+    ids: &ConnectionIds,
+    events: Events,
+) {
     if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES) {
         warn!("{label}: {error}");
     }
@@ -91,8 +99,7 @@ fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: 
             Err(_) => return debug!("{label}: no byte within {STALL_TIMEOUT:?}"),
         };
         let (outgoing, chunks) = connection::chunk_channel();
-        let opened =
-            |path, datagrams| Opened { id, label, guest: None, outgoing, path, datagrams, task };
+        let opened = |path, datagrams| Opened { id, label, guest, outgoing, path, datagrams, task };
         let never = std::future::pending();
         match Forwarded::new(stream, descriptors) {
             Err(error) => warn!("a connection of the broker's front: {error}"),

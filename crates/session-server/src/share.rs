@@ -3,10 +3,12 @@
 //! to actor.rs, which closes connections. Knows requests, answers and limits; the kernel tells that
 //! the client is the same user (SO_PEERCRED).
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +18,7 @@ use thinc_transport::identity::Identity;
 use thinc_transport::invitation::{
     GuestRights, Invitation, InvitationError, InvitationRefusal, Terms, clean_name,
 };
-use thinc_transport::{Link, Scheme};
+use thinc_transport::{DESKTOP_ID_BYTES, Link, Scheme, base64url};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, oneshot};
@@ -24,14 +26,18 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
-use crate::front::{ACCEPT_PAUSE, since_1970};
+use crate::front::{ACCEPT_PAUSE, Front, since_1970};
 use crate::guests::{Guests, hash_password};
-use crate::local::trusted_peer;
+use crate::local::{self, trusted_peer};
 
 /// Longest request, in bytes; the longest password is a part of it.
 pub const REQUEST_BYTES_MAX: usize = 4096;
 /// Longest answer, in bytes: a list of all invitations and viewers.
 pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Why there is no link for guests.
+const NO_PORT: &str =
+    "the session has no port (--listen none), and so no link for guests: start it with a port";
+const FORBIDDEN: &str = "the administrator of this server allows no guests";
 /// Connections at one time, and how long a request may take to arrive.
 const CONNECTIONS_MAX: usize = 4;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,6 +78,37 @@ pub enum ShareRequest {
         /// Whether it may.
         control: bool,
     },
+    /// The broker serves this session, and guests come through it.
+    Behind {
+        /// The broker's link, without a token; none if its administrator allows no guests.
+        origin: Option<String>,
+        /// 16 hexadecimal digits that name the owner to the broker.
+        owner: String,
+    },
+    /// The broker asks for a guest's credential, which each admission is a use of the invitation
+    /// for.
+    Admit {
+        /// Of the invitation, base64url.
+        token: String,
+        /// What the guest calls itself.
+        name: String,
+        /// Empty without one.
+        password: String,
+        /// The guest's address.
+        from: SocketAddr,
+    },
+    /// From the answer on the connection is that of a guest's viewer.
+    Visit {
+        /// Base64url.
+        credential: String,
+        /// The guest's address.
+        from: SocketAddr,
+    },
+    /// A guest ends its visit.
+    Leave {
+        /// Base64url.
+        credential: String,
+    },
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
 }
@@ -94,6 +131,18 @@ pub enum ShareAnswer {
         /// All that are connected, the oldest first.
         viewers: Vec<ViewerStatus>,
     },
+    /// To `Behind`.
+    Behind {
+        /// The desktop's, 16 hexadecimal digits.
+        id: String,
+    },
+    /// To `Admit`.
+    Admitted {
+        /// Base64url.
+        credential: String,
+    },
+    /// To `Admit`, `Visit` and `Leave`: there is no such invitation or guest, whatever the reason.
+    NotInvited,
     /// To `Notice`: at how many viewers it is shown.
     Noticed(usize),
     /// To the others.
@@ -140,12 +189,33 @@ pub struct ViewerStatus {
 
 /// What requests need.
 pub(crate) struct Sharing {
+    pub(crate) front: Front,
     pub(crate) guests: Arc<Guests>,
     /// The session's link without a token; none without a port.
     pub(crate) link: Option<Link>,
     /// Whose pin links have.
     pub(crate) identity: Identity,
     pub(crate) events: Events,
+    /// The broker that guests come through, which goes before the session's own port.
+    pub(crate) broker: Mutex<Option<Broker>>,
+}
+
+/// What a broker has told of itself.
+#[derive(Clone)]
+pub(crate) struct Broker {
+    /// With its pin; none if guests are not allowed.
+    origin: Option<Link>,
+    /// Names the desktop to it.
+    desktop: [u8; DESKTOP_ID_BYTES],
+}
+
+impl Broker {
+    /// Where guests get in who have this token.
+    fn link(self, mut token: Vec<u8>) -> Option<Link> {
+        token.extend_from_slice(&self.desktop);
+        let id: String = self.desktop.iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(Link { base_path: format!("/join/{id}/"), token: Some(token), ..self.origin? })
+    }
 }
 
 /// Answers requests on this socket, without end.
@@ -193,13 +263,30 @@ impl Sharing {
             return Ok(());
         }
         let answer = match serde_json::from_str(&line) {
+            Ok(ShareRequest::Visit { credential, from }) => {
+                return self.visit(&credential, from, reader.into_inner()).await;
+            }
             Ok(request) => self.answer(request).await.unwrap_or_else(ShareAnswer::Error),
             Err(error) => ShareAnswer::Error(format!("invalid request: {error}")),
         };
-        let mut bytes = serde_json::to_vec(&answer)?;
-        bytes.push(b'\n');
-        let mut stream = reader.into_inner();
-        timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await.unwrap_or(Ok(()))
+        write_answer(&mut reader.into_inner(), &answer).await
+    }
+
+    /// The connection becomes that of a guest's viewer.
+    async fn visit(
+        &self,
+        credential: &str,
+        from: SocketAddr,
+        mut stream: UnixStream,
+    ) -> io::Result<()> {
+        let Some(grant) = self.front.guest_of_credential(credential) else {
+            return write_answer(&mut stream, &ShareAnswer::NotInvited).await;
+        };
+        // The broker sends nothing before it.
+        write_answer(&mut stream, &ShareAnswer::Done).await?;
+        let label = format!("{from} (through the broker)");
+        local::serve_viewer(stream, label, Some(grant), self.front.ids(), self.events.clone());
+        Ok(())
     }
 
     pub(crate) async fn answer(&self, request: ShareRequest) -> Result<ShareAnswer, String> {
@@ -215,10 +302,12 @@ impl Sharing {
                 password,
                 native,
             } => {
-                let link = self.link.as_ref().ok_or(
-                    "the session has no port (--listen none), and so no link for guests: start it \
-                     with a port",
-                )?;
+                let broker = self.broker().clone();
+                let own = match &broker {
+                    Some(Broker { origin: None, .. }) => return Err(FORBIDDEN.to_owned()),
+                    Some(_) => None,
+                    None => Some(self.link.as_ref().ok_or(NO_PORT)?),
+                };
                 let password = match password {
                     Some(password) => Some(hashed(password).await?),
                     None => None,
@@ -238,8 +327,14 @@ impl Sharing {
                 };
                 self.changed().await;
                 let scheme = if native { Scheme::Thinc } else { Scheme::Https };
-                let pin = Some(self.identity.pin());
-                let link = Link { token: Some(token), pin, ..link.with_scheme(scheme) };
+                let link = match (broker, own) {
+                    (Some(broker), _) => broker.link(token).ok_or(FORBIDDEN)?,
+                    (None, own) => {
+                        let pin = Some(self.identity.pin());
+                        Link { token: Some(token), pin, ..own.ok_or(NO_PORT)?.clone() }
+                    }
+                };
+                let link = link.with_scheme(scheme);
                 info!("invitation {number}: created");
                 Ok(ShareAnswer::Invited { invitation: number, link: link.to_string() })
             }
@@ -255,6 +350,40 @@ impl Sharing {
                     .map(|invitation| status(invitation, record.state(invitation, now_s)))
                     .collect();
                 Ok(ShareAnswer::List { invitations, viewers })
+            }
+            ShareRequest::Behind { origin, owner } => {
+                let invalid = |what: &dyn fmt::Display| format!("invalid broker: {what}");
+                let origin: Option<Link> = match origin {
+                    Some(link) => Some(link.parse().map_err(|error| invalid(&error))?),
+                    None => None,
+                };
+                let owner = u64::from_str_radix(&owner, 16).map_err(|error| invalid(&error))?;
+                let id = self.front.session_id();
+                let own = u64::from_str_radix(&id, 16).expect("it has 16 hexadecimal digits");
+                let desktop = (u128::from(owner) << 64 | u128::from(own)).to_be_bytes();
+                *self.broker() = Some(Broker { origin, desktop });
+                Ok(ShareAnswer::Behind { id })
+            }
+            ShareRequest::Admit { token, name, password, from } => {
+                let token = base64url::decode(&token).unwrap_or_default();
+                Ok(match self.guests.admit(&token, &name, &password, from).await {
+                    None => ShareAnswer::NotInvited,
+                    Some(grant) => {
+                        let credential = base64url::encode(&self.front.new_credential(grant));
+                        ShareAnswer::Admitted { credential }
+                    }
+                })
+            }
+            // `serve` needs the connection itself.
+            ShareRequest::Visit { .. } => Err("a visit begins a connection".to_owned()),
+            ShareRequest::Leave { credential } => {
+                let grant = self.front.guest_of_credential(&credential);
+                let guest = grant.and_then(|grant| self.guests.number_of(grant));
+                let Some(guest) = guest else { return Ok(ShareAnswer::NotInvited) };
+                self.guests.record().throw_out(guest).map(drop).map_err(text)?;
+                info!("guest {guest}: left");
+                self.changed().await;
+                Ok(ShareAnswer::Done)
             }
             ShareRequest::Revoke(number) => {
                 self.guests.record().revoke(number).map_err(text)?;
@@ -287,6 +416,10 @@ impl Sharing {
         }
     }
 
+    fn broker(&self) -> MutexGuard<'_, Option<Broker>> {
+        self.broker.lock().expect("no holder of this lock can panic")
+    }
+
     /// The actor ends visits and changes rights before the answer is sent.
     async fn changed(&self) {
         let (done, changed) = oneshot::channel();
@@ -294,6 +427,12 @@ impl Sharing {
             let _ = changed.await;
         }
     }
+}
+
+async fn write_answer(stream: &mut UnixStream, answer: &ShareAnswer) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(answer)?;
+    bytes.push(b'\n');
+    timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await.unwrap_or(Ok(()))
 }
 
 async fn hashed(password: String) -> Result<String, String> {

@@ -11,10 +11,11 @@ use thinc_broker::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopInfo, SESSIONS_MAX, SessionInfo,
     is_session_name,
 };
+use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::desktop::{self, Program};
 use crate::stdio::{self, Runs};
-use crate::{MainError, clients};
+use crate::{MainError, clients, share};
 
 /// Serves until the front and the helper have gone.
 pub(crate) fn agent(uid: u32, gid: u32) -> Result<(), BrokerError> {
@@ -82,7 +83,39 @@ fn answer(
             clients::end(checked(&name)?)?;
             (AgentAnswer::Ended, None)
         }
+        AgentRequest::Share { name, origin, owner } => {
+            (guest_answer(&name, &ShareRequest::Behind { origin, owner })?, None)
+        }
+        AgentRequest::Admit { name, token, guest, password, from } => {
+            let request = ShareRequest::Admit { token, name: guest, password, from };
+            (guest_answer(&name, &request)?, None)
+        }
+        AgentRequest::Visit { name, credential, from } => {
+            let visit = ShareRequest::Visit { credential, from };
+            match share::begin(checked(&name)?, &visit)? {
+                (ShareAnswer::Done, connection) => (AgentAnswer::Opened, Some(connection.into())),
+                (other, _) => (of_share(other), None),
+            }
+        }
+        AgentRequest::Leave { name, credential } => {
+            (guest_answer(&name, &ShareRequest::Leave { credential })?, None)
+        }
     })
+}
+
+fn guest_answer(name: &str, request: &ShareRequest) -> Result<AgentAnswer, MainError> {
+    Ok(of_share(share::begin(checked(name)?, request)?.0))
+}
+
+fn of_share(answer: ShareAnswer) -> AgentAnswer {
+    match answer {
+        ShareAnswer::Behind { id } => AgentAnswer::Shared { id },
+        ShareAnswer::Admitted { credential } => AgentAnswer::Admitted { credential },
+        ShareAnswer::NotInvited => AgentAnswer::NotInvited,
+        ShareAnswer::Done => AgentAnswer::Ended,
+        ShareAnswer::Error(error) => AgentAnswer::Error(error),
+        other => AgentAnswer::Error(format!("unexpected answer {other:?}")),
+    }
 }
 
 /// Names become parts of paths.

@@ -396,6 +396,7 @@ impl Broker {
             certificate: self.tls_cert.zip(self.tls_key),
             acme: Default::default(),
             quic: None,
+            sharing: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,

@@ -4,6 +4,7 @@
 //! and keeps the record.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -102,8 +103,16 @@ fn request(options: &Share) -> Result<ShareRequest, MainError> {
 }
 
 fn send(name: &str, request: &ShareRequest) -> Result<ShareAnswer, MainError> {
+    Ok(begin(name, request)?.0)
+}
+
+/// The answer, and the connection that it came over.
+pub(crate) fn begin(
+    name: &str,
+    request: &ShareRequest,
+) -> Result<(ShareAnswer, UnixStream), MainError> {
     let path = runtime_dir::share_socket(name);
-    match send_to(&path, geteuid(), request) {
+    match begin_at(&path, geteuid(), request) {
         Err(SendError::Connect(error)) => Err(match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 clients::not_running(name)
@@ -139,6 +148,14 @@ pub(crate) fn send_to(
     user: Uid,
     request: &ShareRequest,
 ) -> Result<ShareAnswer, SendError> {
+    Ok(begin_at(path, user, request)?.0)
+}
+
+fn begin_at(
+    path: &Path,
+    user: Uid,
+    request: &ShareRequest,
+) -> Result<(ShareAnswer, UnixStream), SendError> {
     let stream = runtime_dir::connect_of(path, user).map_err(SendError::Connect)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
@@ -149,8 +166,9 @@ pub(crate) fn send_to(
     }
     (&stream).write_all(&line)?;
     let mut answer = String::new();
-    BufReader::new(stream).take(ANSWER_BYTES_MAX as u64).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    // Nothing follows the answer until the connection is used for something else.
+    BufReader::new(&stream).take(ANSWER_BYTES_MAX as u64).read_line(&mut answer)?;
+    Ok((serde_json::from_str(&answer)?, stream))
 }
 
 /// For people: whole units, the largest that divides it.

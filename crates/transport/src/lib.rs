@@ -37,7 +37,9 @@ pub use client::{
     Answer, ConnectError, ConnectOptions, Connection, Established, Reader, Received,
     TransportChoice, TransportKind, Writer, connect, establish, is_near,
 };
-pub use link::{GuestLogin, InvitationHint, Link, LinkError, Scheme};
+pub use link::{
+    DESKTOP_ID_BYTES, GuestLogin, InvitationHint, Link, LinkError, Scheme, split_desktop_id,
+};
 pub use pin::SpkiPin;
 
 /// ALPN name of the native protocol; a TCP connection that offers anything else is answered as

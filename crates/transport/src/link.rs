@@ -18,6 +18,8 @@ const TOKEN_BYTES_MAX: usize = 128;
 
 /// Length of the token of an invitation, one byte more than an owner's: its first byte is the form.
 pub(crate) const INVITATION_TOKEN_BYTES: usize = 57;
+/// Behind a broker the ID of the desktop follows, which the broker finds the session by.
+pub const DESKTOP_ID_BYTES: usize = 16;
 /// Forms of an invitation's token: a guest has to give a name.
 pub(crate) const INVITATION_NAME: u8 = 1;
 /// The same, and a password.
@@ -103,7 +105,8 @@ impl Link {
     pub fn invitation(&self) -> Option<InvitationHint> {
         match self.token.as_deref()? {
             [form @ (INVITATION_NAME | INVITATION_PASSWORD), rest @ ..]
-                if rest.len() + 1 == INVITATION_TOKEN_BYTES =>
+                if rest.len() + 1 == INVITATION_TOKEN_BYTES
+                    || rest.len() + 1 == INVITATION_TOKEN_BYTES + DESKTOP_ID_BYTES =>
             {
                 Some(InvitationHint { password: *form == INVITATION_PASSWORD })
             }
@@ -119,6 +122,12 @@ impl Link {
             format!("{}:{}", self.host, self.port)
         }
     }
+}
+
+/// The token of an invitation, and the ID of the desktop behind a broker that follows it there.
+pub fn split_desktop_id(token: &[u8]) -> Option<(&[u8], [u8; DESKTOP_ID_BYTES])> {
+    let (token, id) = token.split_at_checked(INVITATION_TOKEN_BYTES)?;
+    Some((token, id.try_into().ok()?))
 }
 
 /// The form of `path` that links and the session use: `/`, or `/…/`; `None` for an invalid path.

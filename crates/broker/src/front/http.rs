@@ -21,9 +21,10 @@ use thinc_session_server::answer::{
     self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
 };
 use thinc_session_server::assets::{self, Asset};
-use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserPass, Gate, Pass};
+use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections, BrowserPass, Gate, Pass};
 use thinc_session_server::websocket;
 use thinc_transport::base64url;
+use thinc_transport::identity::Identity;
 use thinc_transport::web_certificate::WebCertificate;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -32,10 +33,11 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
+use super::guests::{Guests, JOIN};
 use super::logins::{Attempt, Login, Logins};
 use super::proxied::Peer;
 use super::webtransport::PageKeys;
-use super::{relay, webtransport};
+use super::{guests, relay, webtransport};
 use crate::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
     SessionInfo, is_session_name,
@@ -44,12 +46,12 @@ use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TE
 use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// Longest body of a request.
-const BODY_BYTES_MAX: usize = 4096;
+pub(super) const BODY_BYTES_MAX: usize = 4096;
 /// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
 const COOKIE: &str = "__Host-thinc-broker";
 /// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
 /// another user may listen on one.
-const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
+pub(super) const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
 /// As reverse proxies write it that do not know RFC 7239.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
@@ -74,6 +76,11 @@ pub(super) struct Shared {
     /// What pages are shown over QUIC; none without QUIC.
     pub(super) web_certificate: Option<Arc<WebCertificate>>,
     pub(super) page_keys: PageKeys,
+    pub(super) guests: Guests,
+    /// Guests' connections that are not viewers.
+    guest_browsers: BrowserConnections,
+    /// What everybody is shown.
+    pub(super) identity: Identity,
     assets: Vec<Asset>,
     /// Of the last connection, or request through a proxy.
     number: AtomicU64,
@@ -84,6 +91,8 @@ impl Shared {
         logins: Arc<Logins>,
         trusted_proxies: TrustedProxies,
         web_certificate: Option<Arc<WebCertificate>>,
+        guests: Guests,
+        identity: Identity,
     ) -> Shared {
         Shared {
             logins,
@@ -92,9 +101,17 @@ impl Shared {
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
             web_certificate,
             page_keys: PageKeys::new(),
+            guests,
+            guest_browsers: BrowserConnections::default(),
+            identity,
             assets: assets::all(),
             number: AtomicU64::new(0),
         }
+    }
+
+    /// An embedded file of this name.
+    pub(super) fn asset(&self, name: &str) -> Option<&Asset> {
+        self.assets.iter().find(|asset| asset.name == name)
     }
 
     pub(super) fn next_number(&self) -> u64 {
@@ -128,10 +145,10 @@ impl NewConnection {
 }
 
 /// A browser's connection, or its request through a trusted proxy.
-struct Connection {
-    shared: Arc<Shared>,
+pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
     number: u64,
-    peer: Peer,
+    pub(super) peer: Peer,
     task: AbortHandle,
     /// Each of its requests may be of somebody else.
     is_proxied: bool,
@@ -188,8 +205,22 @@ impl Connection {
         self.deadline.send_replace(None);
     }
 
+    /// It belongs to a guest that a session has let in.
+    pub(super) fn set_guest(&self) {
+        drop(self.pass.lock().expect("no holder of this lock can panic").take());
+        let mut browser = self.browser.lock().expect("no holder of this lock can panic");
+        let guests = &self.shared.guest_browsers;
+        browser.get_or_insert_with(|| guests.pass(self.number, self.task.clone())).set_used();
+        self.deadline.send_replace(None);
+    }
+
+    /// For the one WebSocket that it can become.
+    pub(super) fn take_tcp(&self) -> Option<OwnedFd> {
+        self.tcp.lock().expect("no holder of this lock can panic").take()
+    }
+
     /// For the audit log.
-    async fn note(&self, login: &Login, deed: Deed, session: &str) {
+    pub(super) async fn note(&self, login: &Login, deed: Deed, session: &str) {
         let source = self.peer.address;
         self.shared.logins.note(login, source, self.number, deed, session).await;
     }
@@ -281,6 +312,15 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
     if path == HEALTH && [Method::GET, Method::HEAD].contains(request.method()) {
         return health(&connection.shared.logins);
     }
+    if let Some(rest) = path.strip_prefix(JOIN) {
+        let Some((id, file)) = rest.split_once('/') else {
+            return plain(StatusCode::NOT_FOUND, "there is no such page");
+        };
+        return match guests::parse_id(id) {
+            Some(id) => guests::route(connection, id, file, request).await,
+            None => plain(StatusCode::NOT_FOUND, "there is no such page"),
+        };
+    }
     // A cookie that this front does not know may still be valid: see `login_of`.
     if let Some(login) = known_login(connection, request.headers()) {
         connection.set_authenticated(&login);
@@ -334,7 +374,7 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
                 (_, "login.html") => return moved_home(),
                 (_, other) => other,
             };
-            match connection.shared.assets.iter().find(|asset| asset.name == file) {
+            match connection.shared.asset(file) {
                 Some(asset) => serve_asset(asset, &request),
                 None => plain(StatusCode::NOT_FOUND, "there is no such page"),
             }
@@ -540,12 +580,14 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
         Ok(session) => session,
         Err(reason) => return with_text(StatusCode::CONFLICT, reason),
     };
-    let tcp = connection.tcp.lock().expect("no holder of this lock can panic").take();
-    let Some(tcp) = tcp else {
+    let Some(tcp) = connection.take_tcp() else {
         return plain(StatusCode::CONFLICT, "this connection is a WebSocket already");
     };
     let (upgraded, answer) = websocket::accept(&mut request);
     let Some(upgraded) = upgraded else { return answer };
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let (shared, host) = (&connection.shared, host.ok_or(None));
+    shared.guests.offer(&login, name, shared.identity.pin(), host).await;
     info!("{peer}: {} opens {name}", login.user);
     connection.note(&login, Deed::Opened, name).await;
     let (connection, name) = (connection.clone(), name.to_owned());
@@ -746,7 +788,7 @@ fn helper_is_gone() -> Answer {
 
 /// The Origin header names the page that sends a request, and only our own may (RFC 6455 §10.2).
 /// Browsers send it with every POST and with every WebSocket.
-fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
+pub(super) fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else {
         return Err("this request needs exactly one Origin header");

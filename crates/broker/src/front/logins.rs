@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use thinc_session_server::gate::BrowserConnections;
+use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections};
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -30,6 +30,8 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(150);
 const REPLIES_MAX: usize = 4;
 /// Requests to the agent of one login at the same time.
 const AGENT_REQUESTS_MAX: usize = 32;
+/// Those that are made for guests; more wait for their turn, as long as a stranger may take.
+const GUEST_REQUESTS_MAX: usize = 2;
 
 /// Told to who has no desktop while the broker is drained.
 const DRAINING: &str = "this server starts no new desktops at this moment: its administrator is \
@@ -51,6 +53,8 @@ pub(crate) struct Login {
     /// True once it has ended, to wake its viewers.
     ended: watch::Sender<bool>,
     requests: tokio::sync::Semaphore,
+    /// Requests of guests to their owner's agent, which are fewer.
+    guest_requests: tokio::sync::Semaphore,
 }
 
 /// An attempt that waits for answers of the person.
@@ -227,6 +231,7 @@ impl Logins {
             browsers: BrowserConnections::default(),
             ended: watch::Sender::new(false),
             requests: tokio::sync::Semaphore::new(AGENT_REQUESTS_MAX),
+            guest_requests: tokio::sync::Semaphore::new(GUEST_REQUESTS_MAX),
         });
         let mut logins = lock(&self.logins);
         let now = Instant::now();
@@ -246,6 +251,13 @@ impl Logins {
     pub(crate) fn of_number(&self, number: [u8; 16]) -> Option<Arc<Login>> {
         let logins = lock(&self.logins);
         let is_it = |login: &&Arc<Login>| login.number == number && login.ends > Instant::now();
+        logins.values().find(is_it).cloned()
+    }
+
+    /// A login of this user.
+    pub(crate) fn of_user(&self, user: &str) -> Option<Arc<Login>> {
+        let logins = lock(&self.logins);
+        let is_it = |login: &&Arc<Login>| login.user == user && login.ends > Instant::now();
         logins.values().find(is_it).cloned()
     }
 
@@ -336,6 +348,16 @@ impl Login {
     pub(crate) async fn has_ended(&self) {
         // The sender lives as long as `self`.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// As [`Login::ask`], for a guest: strangers keep nobody from their own desktop.
+    pub(crate) async fn ask_for_guest(
+        &self,
+        request: &AgentRequest,
+    ) -> io::Result<(AgentAnswer, Option<OwnedFd>)> {
+        let turn = timeout(AUTH_TIMEOUT, self.guest_requests.acquire()).await?;
+        let _turn = turn.map_err(io::Error::other)?;
+        self.ask(request).await
     }
 
     /// The agent's answer, with the descriptor that came along.

@@ -4,6 +4,7 @@
 //! connected; never a password longer than it takes to pass it on.
 
 mod certificates;
+mod guests;
 mod http;
 mod logins;
 mod native;
@@ -41,6 +42,7 @@ use crate::certificate::IDENTITY_BYTES_MAX;
 use crate::message::{MESSAGE_BYTES_MAX, Start};
 use crate::packets::{self, Channel};
 use certificates::{ALPN_ACME, Certificates};
+use guests::Guests;
 use http::{NewConnection, Shared};
 use logins::Logins;
 use proxied::Peer;
@@ -86,7 +88,11 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let helper = Channel::new(socket)
             .map_err(|error| BrokerError::System("listen to the helper", error))?;
         let logins = Arc::new(Logins::new(helper));
-        let shared = Shared::new(logins.clone(), told.trusted_proxies, web_certificate);
+        let port = listeners.first().and_then(|listener| listener.local_addr().ok());
+        let guests = Guests::new(told.has_guests, port.map_or(0, |address| address.port()));
+        let identity = certificates.identity.clone();
+        let shared =
+            Shared::new(logins.clone(), told.trusted_proxies, web_certificate, guests, identity);
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&certificates) => Ok(()),

@@ -10,11 +10,13 @@ use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, P
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
-use thinc_session_server::gate::AUTH_TIMEOUT;
+use thinc_session_server::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
+use thinc_transport::split_desktop_id;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Duration, timeout};
 use tracing::{debug, info};
 
+use super::guests::{self, Admitted, NOT_INVITED, NoVisit, Visit};
 use super::http::{NewConnection, Shared};
 use super::logins::{Login, Logins};
 use super::proxied::Peer;
@@ -45,6 +47,8 @@ enum Message {
     Account(String),
     Credential(Vec<u8>),
     Answers(Vec<Vec<u8>>),
+    /// An invitation's token, with a name and a password.
+    Guest(Vec<u8>, String, String),
     Token,
 }
 
@@ -78,6 +82,12 @@ impl<S: ViewerTransport> Viewer<S> {
                         Message::Account(name.to_owned())
                     }
                     Auth::SessionCredential(credential) => Message::Credential(credential.to_vec()),
+                    Auth::Guest { token, name, password } if is_guests(token) => {
+                        Message::Guest(token.to_vec(), name.to_owned(), password.to_owned())
+                    }
+                    Auth::Token(token) if is_guests(token) => {
+                        Message::Guest(token.to_vec(), String::new(), String::new())
+                    }
                     Auth::Token(_) | Auth::Guest { .. } => Message::Token,
                 }
             };
@@ -109,21 +119,31 @@ pub(super) async fn serve<S: ViewerTransport>(
     let peer = connection.peer;
     let frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut viewer = Viewer { stream, frames, bytes: Vec::new() };
-    if let Err(error) = admit(&shared.logins, &mut viewer, connection).await {
+    if let Err(error) = admit(&shared, &mut viewer, connection).await {
         debug!("{peer}: {error}");
     }
 }
 
 async fn admit<S: ViewerTransport>(
-    logins: &Logins,
+    shared: &Shared,
     viewer: &mut Viewer<S>,
     connection: NewConnection,
 ) -> io::Result<()> {
-    let peer = connection.peer;
+    let (peer, logins) = (connection.peer, &shared.logins);
     let first = timeout(AUTH_TIMEOUT, viewer.next()).await??;
     let (login, secrets, wanted) = match first {
         Message::Token | Message::Answers(_) => return viewer.refuse(NO_LINKS).await,
+        Message::Guest(token, name, password) => {
+            let admitted = guests::admit(shared, &token, &name, &password, peer);
+            return match timeout(AUTH_TIMEOUT, admitted).await.ok().flatten() {
+                Some(guest) => serve_guest(shared, viewer, connection, guest).await,
+                None => viewer.refuse(NOT_INVITED).await,
+            };
+        }
         Message::Credential(bytes) => {
+            if let Some(guest) = Admitted::of_viewer_credential(&bytes) {
+                return serve_guest(shared, viewer, connection, guest).await;
+            }
             let parsed = parse_credential(&bytes);
             let login = match &parsed {
                 Some((cookie, secret, _)) => logins.of_secrets(cookie, secret, peer.address).await,
@@ -161,6 +181,8 @@ async fn admit<S: ViewerTransport>(
     AuthOk { session_credential: &credential }.encode(&mut answer);
     viewer.send(&answer).await?;
 
+    let host = Err(viewer.stream.host());
+    shared.guests.offer(&login, &name, shared.identity.pin(), host).await;
     info!("{peer}: {} opens {name} in a window ({})", login.user, S::NAME);
     logins.note(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
@@ -171,6 +193,44 @@ async fn admit<S: ViewerTransport>(
     info!("{peer}: {} has left", login.user);
     logins.note(&login, peer.address, number, Deed::Left, &name).await;
     result
+}
+
+async fn serve_guest<S: ViewerTransport>(
+    shared: &Shared,
+    viewer: &mut Viewer<S>,
+    connection: NewConnection,
+    guest: Admitted,
+) -> io::Result<()> {
+    let NewConnection { number, peer, pass, .. } = connection;
+    let Visit { owner, name, session } = match guest.visit(shared, peer).await {
+        Ok(visit) => visit,
+        Err(NoVisit::NotInvited) => {
+            tokio::time::sleep(WRONG_SECRET_DELAY).await;
+            return viewer.refuse(NOT_INVITED).await;
+        }
+        // The viewer tries again.
+        Err(NoVisit::Later(reason)) => {
+            tokio::time::sleep(WRONG_SECRET_DELAY).await;
+            return Err(io::Error::other(reason));
+        }
+    };
+    drop(pass);
+    viewer.stream.set_authenticated();
+    let mut answer = Vec::new();
+    AuthOk { session_credential: &guest.viewer_credential() }.encode(&mut answer);
+    viewer.send(&answer).await?;
+    info!("{peer}: a guest of {} sees {name} in a window ({})", owner.user, S::NAME);
+    shared.logins.note(&owner, peer.address, number, Deed::Visited, &name).await;
+    let first = std::mem::take(&mut viewer.bytes);
+    let result = viewer.stream.relay_to(session, first).await;
+    info!("{peer}: a guest of {} has left", owner.user);
+    shared.logins.note(&owner, peer.address, number, Deed::Left, &name).await;
+    result
+}
+
+/// A token of an invitation to a desktop behind a broker.
+fn is_guests(token: &[u8]) -> bool {
+    split_desktop_id(token).is_some()
 }
 
 /// A cookie, its origin secret, and the name of a desktop.

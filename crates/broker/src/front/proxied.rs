@@ -27,6 +27,11 @@ impl From<SocketAddr> for Peer {
 }
 
 impl Peer {
+    /// For a session's log and lists; port 0 if it is not known.
+    pub(super) fn socket_address(self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port.unwrap_or(0))
+    }
+
     pub(super) fn without_port(address: IpAddr) -> Peer {
         Peer { address: address.to_canonical(), port: None }
     }

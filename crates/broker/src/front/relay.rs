@@ -6,6 +6,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -79,10 +80,14 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: OwnedFd) -> io
 
 /// Connects with a desktop of this person; the error is for people.
 pub(super) async fn open(login: &Login, name: &str) -> Result<UnixStream, String> {
-    let session = match login.ask(&AgentRequest::Open(name.to_owned())).await {
-        Ok((AgentAnswer::Opened, Some(session))) => session,
-        other => return Err(reason_of(other.map(|(answer, _)| answer))),
-    };
+    match login.ask(&AgentRequest::Open(name.to_owned())).await {
+        Ok((AgentAnswer::Opened, Some(session))) => connected(session),
+        other => Err(reason_of(other.map(|(answer, _)| answer))),
+    }
+}
+
+/// A connection that an agent has opened.
+pub(super) fn connected(session: OwnedFd) -> Result<UnixStream, String> {
     let stream = std::os::unix::net::UnixStream::from(session);
     let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
     stream.map_err(|error| reason_of(Err(error)))
@@ -105,6 +110,9 @@ pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized 
     /// It belongs to a person: the limits for strangers end.
     fn set_authenticated(&self);
 
+    /// The host that it was opened to, as the viewer has named it, or the address.
+    fn host(&self) -> Option<String>;
+
     /// Forwards until one of both ends closes; `first` was read already.
     fn relay_to(
         &mut self,
@@ -118,11 +126,25 @@ impl ViewerTransport for TlsStream<TcpStream> {
 
     fn set_authenticated(&self) {}
 
+    fn host(&self) -> Option<String> {
+        let (tcp, tls) = self.get_ref();
+        let name = tls.server_name().map(str::to_owned);
+        name.or_else(|| Some(written(tcp.local_addr().ok()?.ip())))
+    }
+
     async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
         let tcp = self.get_ref().0.as_fd().try_clone_to_owned()?;
         let shown = tcp.try_clone()?;
         let _end = ShutDown(tcp);
         run_stream(self, session, first, vec![shown]).await
+    }
+}
+
+/// As a URL has it.
+fn written(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.to_string(),
+        IpAddr::V6(v6) => format!("[{v6}]"),
     }
 }
 
@@ -140,6 +162,10 @@ impl ViewerTransport for QuicStream {
 
     fn set_authenticated(&self) {
         QuicStream::set_authenticated(self);
+    }
+
+    fn host(&self) -> Option<String> {
+        self.server_name().or_else(|| Some(written(self.local_address()?)))
     }
 
     async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {

@@ -101,6 +101,8 @@ pub(super) async fn serve(
                     Refusal::Desktop
                 }
                 Ok(session) => {
+                    let (guests, host) = (&shared.guests, Ok(request.head().authority));
+                    guests.offer(&login, &name, shared.identity.pin(), host).await;
                     let stream = request.accept().await?;
                     return Ok(Some(Opened { stream, login, name, session }));
                 }

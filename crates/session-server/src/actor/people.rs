@@ -109,10 +109,8 @@ impl Actor {
         tokio::spawn(async move {
             let result = match sharing.answer(what).await {
                 Ok(ShareAnswer::Invited { link, .. }) => Ok(link),
-                Ok(ShareAnswer::Done | ShareAnswer::List { .. } | ShareAnswer::Noticed(_)) => {
-                    Ok(String::new())
-                }
                 Ok(ShareAnswer::Error(error)) | Err(error) => Err(error),
+                Ok(_) => Ok(String::new()),
             };
             let answer = Shared { request, result };
             let _ = sharing.events.send(Event::ShareAnswered(id, answer)).await;

@@ -7,6 +7,7 @@ mod broker_acme;
 mod broker_admin;
 mod broker_desktops;
 mod broker_floods;
+mod broker_guests;
 mod broker_privileges;
 mod broker_proxy;
 mod broker_quic;

@@ -89,7 +89,7 @@ fn key(seq: u32, code: u16, down: bool) -> ViewerMessage {
 }
 
 /// Everything that a guest who only sees the screen may try.
-fn attempts() -> Vec<ViewerMessage> {
+pub(crate) fn attempts() -> Vec<ViewerMessage> {
     let layout = KeyboardLayout { layout: "de".into(), ..KeyboardLayout::default() };
     vec![
         ViewerMessage::KeyboardLayout(layout),
@@ -147,7 +147,11 @@ fn viewers(session: &Session) -> Vec<(Option<u64>, Option<String>, bool)> {
     viewers.collect()
 }
 
-fn as_guest(link: &Link, name: &str, password: &str) -> Result<Connection, ConnectError> {
+pub(crate) fn as_guest(
+    link: &Link,
+    name: &str,
+    password: &str,
+) -> Result<Connection, ConnectError> {
     let guest = Some(GuestLogin { name: name.into(), password: password.into() });
     connect(&Link { guest, ..link.clone() }, &connect_options())
 }
@@ -157,7 +161,7 @@ fn with_credential(link: &Link, credential: &[u8]) -> Result<Connection, Connect
     connect(link, &ConnectOptions { session_credential, ..connect_options() })
 }
 
-fn refusal(result: Result<Connection, ConnectError>) -> String {
+pub(crate) fn refusal(result: Result<Connection, ConnectError>) -> String {
     match result.map(drop) {
         Err(ConnectError::Refused { code: CloseCode::Unauthorized, reason }) => reason,
         other => panic!("{other:?}"),
@@ -165,7 +169,7 @@ fn refusal(result: Result<Connection, ConnectError>) -> String {
 }
 
 /// Sends messages, and waits until the session has handled them.
-fn send_all(viewer: &mut Viewer, messages: &[ViewerMessage]) {
+pub(crate) fn send_all(viewer: &mut Viewer, messages: &[ViewerMessage]) {
     messages.iter().for_each(|message| viewer.send(message));
     viewer.send(&ViewerMessage::Ping(1));
     viewer.until(|message| *message == Message::Pong);
@@ -482,7 +486,7 @@ fn a_guests_credentials_open_a_guests_connection_only() {
 }
 
 /// The newest list that a viewer is told until one for which `wanted` is true.
-fn people(viewer: &mut Viewer, wanted: impl Fn(&People) -> bool) -> People {
+pub(crate) fn people(viewer: &mut Viewer, wanted: impl Fn(&People) -> bool) -> People {
     let is_wanted = |message: &Message| matches!(message, Message::People(list) if wanted(list));
     match viewer.until(is_wanted) {
         Message::People(list) => list,
@@ -492,13 +496,17 @@ fn people(viewer: &mut Viewer, wanted: impl Fn(&People) -> bool) -> People {
 
 /// Guests' names, whether they have control, and whether they have the pointer; the owner's have
 /// no name.
-fn names(people: &People) -> Vec<(&str, bool, bool)> {
+pub(crate) fn names(people: &People) -> Vec<(&str, bool, bool)> {
     let people = people.people.iter();
     people.map(|one| (one.name.as_str(), one.has_control, one.has_pointer)).collect()
 }
 
 /// The answer to a viewer's request.
-fn answer(viewer: &mut Viewer, request: u32, action: ShareAction) -> Result<String, String> {
+pub(crate) fn answer(
+    viewer: &mut Viewer,
+    request: u32,
+    action: ShareAction,
+) -> Result<String, String> {
     viewer.send(&ViewerMessage::Share(Share { request, action }));
     let is_answer =
         |message: &Message| matches!(message, Message::Shared(answer) if answer.request == request);

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -284,6 +284,17 @@ impl QuicStream {
     /// The connection's datagrams.
     pub fn datagrams(&self) -> Datagrams {
         self.datagrams.clone()
+    }
+
+    /// The name of the host that the peer has asked for, if it is no address.
+    pub fn server_name(&self) -> Option<String> {
+        let handshake = self.connection.handshake_data()?.downcast::<HandshakeData>().ok()?;
+        handshake.server_name
+    }
+
+    /// The address of this host that the peer sends to, if the system tells.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        self.connection.local_ip()
     }
 
     /// Its session is in another process, which gets these descriptors with the first bytes. What
