@@ -219,6 +219,31 @@ fn a_drag_in_which_the_pointer_is_wanted_has_it_until_the_wish_ends() {
     desk.motion((30, 40));
 }
 
+/// Without a window manager a click gives no focus; a desktop without a keyboard gives none either.
+#[test]
+fn a_window_without_the_keyboard_sends_positions_and_captures_with_it() {
+    let Some(desk) = start() else { return };
+    let focus = |window| {
+        desk.x.set_input_focus(InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
+        desk.x.flush().unwrap();
+    };
+    focus(desk.root);
+    desk.fake.wait_for("the release of everything", |message| match message {
+        ViewerMessage::Input(input) if input.event == InputEvent::ReleaseAll => Some(()),
+        _ => None,
+    });
+    desk.wants(true);
+    desk.offered();
+    desk.pressed(1, true);
+    desk.pressed(1, false);
+    desk.point(70, 80);
+    desk.motion((70, 80));
+    focus(desk.window);
+    desk.wait_grabbed();
+    desk.mouse_moves(5, -4);
+    desk.moved_by((5, -4));
+}
+
 #[test]
 fn in_a_smaller_window_the_distance_is_that_of_the_screen() {
     let Some(desk) = start() else { return };

@@ -29,6 +29,8 @@ pub(super) struct Capture {
     lent: bool,
     /// The user was told how to release it from a drag.
     told: bool,
+    /// The window that gets it, with or without a notice, once it has the keyboard.
+    awaits: Option<(usize, bool)>,
 }
 
 impl Capture {
@@ -104,6 +106,12 @@ impl App<'_> {
     }
 
     fn capture_pointer(&mut self, index: usize, tell: bool) {
+        if !self.panes[index].window().has_input_focus() {
+            // SDL waits for the keyboard too, but reports neither distances nor positions meanwhile.
+            // On X11 it believes a focus only after 200 ms, later than the click that has given it.
+            self.capture.awaits = Some((index, tell));
+            return;
+        }
         self.mouse.set_relative_mouse_mode(self.panes[index].window(), true);
         if !self.mouse.relative_mouse_mode(self.panes[index].window()) {
             // Not every desktop allows it; positions remain.
@@ -117,9 +125,17 @@ impl App<'_> {
         }
     }
 
+    /// This window has the keyboard now.
+    pub(super) fn handle_capture_focus(&mut self, index: usize) {
+        if let Some((_, tell)) = self.capture.awaits.take_if(|(window, _)| *window == index) {
+            self.capture_pointer(index, tell);
+        }
+    }
+
     /// The pointer is the local desktop's again.
     pub(super) fn release_pointer(&mut self) {
         (self.capture.lent, self.capture.place) = (false, None);
+        self.capture.awaits = None;
         let Some(index) = self.capture.window.take() else { return };
         self.mouse.set_relative_mouse_mode(self.panes[index].window(), false);
         // Where the session's pointer is now, only the session knows.

@@ -275,6 +275,7 @@ impl App<'_> {
                     self.keyboard.set_grab(self.panes[index].presenter.window_mut(), grabbed);
                 }
                 self.sync_locks();
+                self.handle_capture_focus(index);
             }
             // Releases may have been sent to another window meanwhile.
             WindowEvent::EnterFullscreen => {
