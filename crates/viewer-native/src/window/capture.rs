@@ -107,8 +107,8 @@ impl App<'_> {
 
     fn capture_pointer(&mut self, index: usize, tell: bool) {
         if !self.panes[index].window().has_input_focus() {
-            // SDL waits for the keyboard too, but reports neither distances nor positions meanwhile.
-            // On X11 it believes a focus only after 200 ms, later than the click that has given it.
+            // SDL waits for the keyboard too, but tells neither distances nor positions meanwhile.
+            // On X11 it believes a focus after 200 ms, later than the click that has given it.
             self.capture.awaits = Some((index, tell));
             return;
         }
