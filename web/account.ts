@@ -17,6 +17,8 @@ interface Desktop {
   name: string;
   command: string;
   started_s: number;
+  /** Where it is shown now, the longest first. */
+  shown: { from: string; since_s: number; is_guest: boolean }[];
 }
 
 type LoginAnswer = { originSecret: string } | { attempt: string; prompts: Prompt[] };
@@ -39,6 +41,9 @@ const what = find<HTMLSelectElement>("what");
 const programField = find("program-field");
 const program = find<HTMLInputElement>("program");
 const sessionName = find<HTMLInputElement>("name");
+
+/** How often a picture of a desktop is asked for while the list is looked at. */
+const PICTURE_MS = 5000;
 
 /** The attempt that the questions belong to. */
 let attempt = "";
@@ -185,9 +190,26 @@ async function showDesktops(after: "load" | "login" | "end"): Promise<void> {
 
 function row(desktop: Desktop): HTMLLIElement {
   const item = document.createElement("li");
+  const picture = document.createElement("img");
+  picture.alt = say("pictureOf", desktop.name);
+  picture.hidden = true;
   const text = document.createElement("span");
-  text.textContent = `${desktop.name}, ${age(desktop.started_s)}`;
   text.title = desktop.command;
+  const line = (words: string) => {
+    const element = document.createElement("span");
+    element.className = "line";
+    element.textContent = words;
+    return element;
+  };
+  const size = line("");
+  const where = desktop.shown.map(({ from, since_s, is_guest }) =>
+    say(is_guest ? "guestAt" : "shownAt", from, elapsed(since_s)),
+  );
+  text.append(
+    line(`${desktop.name}, ${age(desktop.started_s)}`),
+    size,
+    ...(where.length === 0 ? [say("notShown")] : [...new Set(where)]).map(line),
+  );
   const button = (label: "open" | "end", act: () => Promise<void>) => {
     const element = document.createElement("button");
     element.type = "button";
@@ -196,7 +218,9 @@ function row(desktop: Desktop): HTMLLIElement {
     element.addEventListener("click", () => void during(act));
     return element;
   };
+  void keepPicture(desktop.name, picture, size);
   item.append(
+    picture,
     text,
     button("open", async () => open(desktop.name)),
     button("end", () => end(desktop.name)),
@@ -204,9 +228,34 @@ function row(desktop: Desktop): HTMLLIElement {
   return item;
 }
 
+/** Shows what a desktop shows, and its size, as long as its row is in the list. */
+async function keepPicture(
+  name: string,
+  picture: HTMLImageElement,
+  size: HTMLElement,
+): Promise<void> {
+  do {
+    const response = document.hidden ? undefined : await request(`${deskPath(name)}thumbnail`);
+    if (response?.ok) {
+      const before = picture.src;
+      picture.src = URL.createObjectURL(await response.blob());
+      picture.hidden = false;
+      if (before !== "") URL.revokeObjectURL(before);
+      size.textContent = (response.headers.get("thinc-screen") ?? "").replace("x", " × ");
+    } else if (response !== undefined) {
+      // One of an older version has no picture.
+      return;
+    }
+    await new Promise((done) => setTimeout(done, PICTURE_MS));
+  } while (picture.isConnected && !desktops.hidden);
+  if (picture.src !== "") URL.revokeObjectURL(picture.src);
+}
+
 /** Time since the start, in its largest unit. */
-function age(startedS: number): string {
-  const minutes = Math.max(0, Math.floor((Date.now() / 1000 - startedS) / 60));
+const age = (startedS: number) => elapsed(Date.now() / 1000 - startedS);
+
+function elapsed(seconds: number): string {
+  const minutes = Math.max(0, Math.floor(seconds / 60));
   if (minutes < 60) return say("minutes", minutes);
   const hours = Math.floor(minutes / 60);
   return hours < 48 ? say("hours", hours) : say("days", Math.floor(hours / 24));

@@ -190,7 +190,30 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   // The list, and the end of the desktop.
   await phone.goto(url);
   await phone.getByRole("heading", { name: `Desktops of ${user}` }).waitFor();
+  // What the desktop shows, and where: on the computer, and perhaps still on the phone, since
+  // Chromium closes a page's WebTransport some time after the page.
+  const shot = phone.getByRole("img", { name: "Picture of desk" });
+  await shot.waitFor();
+  const colours = await shot.evaluate(async (image) => {
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+    return { longest: Math.max(canvas.width, canvas.height), count: new Set(data).size };
+  });
+  assert.equal(colours.longest, 256);
+  assert.ok(colours.count > 2, "a terminal has text");
+  await phone.getByText(/^[0-9]+ × [0-9]+$/).waitFor();
+  const lines = () => phone.locator("#list .line").allTextContents();
+  const [first, size, ...where] = await lines();
+  assert.match(first, /^desk, for [0-9]+ min$/);
+  assert.match(size, /^[0-9]+ × [0-9]+$/);
+  assert.ok(where.length > 0 && where.every((at) => at === "shown at 127.0.0.1, for 0 min"), where);
   assert.deepEqual(await barriers(phone), []);
+  const row = await phone.locator("#list li").boundingBox();
+  assert.ok(row.x >= 0 && row.x + row.width <= 360, JSON.stringify(row));
   await phone.getByRole("button", { name: "Open desk" }).click();
   await shown(phone);
   await phone.goto(url);

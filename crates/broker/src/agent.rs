@@ -40,6 +40,8 @@ pub enum AgentRequest {
     },
     /// A connection to this session.
     Open(String),
+    /// A small picture of this session's screen.
+    Thumbnail(String),
     /// End this session.
     End(String),
     /// Guests may come to this session through the broker, or may not.
@@ -133,6 +135,13 @@ pub enum AgentAnswer {
     Opened,
     /// To `End` and `Leave`.
     Ended,
+    /// To `Thumbnail`.
+    Thumbnail {
+        /// The screen's width and height.
+        screen: (u32, u32),
+        /// A JPEG file, base64url.
+        jpeg: String,
+    },
     /// To `Share`.
     Shared {
         /// 16 hexadecimal digits that name the session.

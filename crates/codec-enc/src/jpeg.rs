@@ -37,6 +37,23 @@ impl JpegProfile {
     }
 }
 
+/// A complete JPEG file of a small picture: its pixels, rows without padding, and its size. `None`
+/// if libjpeg-turbo fails.
+///
+/// # Panics
+/// If the picture has not as many pixels.
+pub fn thumbnail(pixels: &[u32], (width, height): (u32, u32)) -> Option<Vec<u8>> {
+    let (width, height) = (width as usize, height as usize);
+    assert_eq!(pixels.len(), width * height, "a picture of {width}x{height}");
+    let bytes: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
+    let mut compressor = Compressor::new().ok()?;
+    compressor.set_quality(JpegProfile::Medium.quality().into()).ok()?;
+    compressor.set_subsamp(JpegProfile::Medium.sampling().1).ok()?;
+    let image =
+        Image { pixels: &bytes[..], width, pitch: width * 4, height, format: PixelFormat::BGRX };
+    compressor.compress_to_vec(image).ok()
+}
+
 /// Encodes photographs; it reuses libjpeg-turbo's state and its scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Photographs {

@@ -16,6 +16,7 @@ mod settings;
 mod stream;
 
 pub use encoder::Encoder;
+pub use jpeg::thumbnail;
 pub use predicted::Predictor;
 pub use settings::{EncodeSettings, Entropy, JpegProfile};
 pub use stream::StreamPacker;

@@ -11,6 +11,7 @@ mod notices;
 mod people;
 mod records;
 mod requests;
+pub(crate) mod thumbnail;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -416,6 +417,7 @@ impl Actor {
             }
             Event::ShareAnswered(id, answer) => self.handle_share_answered(id, answer),
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
+            Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {

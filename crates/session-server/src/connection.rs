@@ -65,6 +65,8 @@ pub(crate) enum Event {
     ShareAnswered(ConnectionId, thinc_protocol::people::Shared),
     /// Who is connected was asked for.
     ListViewers(oneshot::Sender<Vec<ViewerStatus>>),
+    /// A small picture of the screen was asked for.
+    Thumbnail(oneshot::Sender<crate::actor::thumbnail::Thumbnail>),
     /// What the people at all viewers should read; the answer is how many viewers show it now.
     Notice(String, oneshot::Sender<usize>),
     /// A trace was requested, to be written to this stream.

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use thinc_codec_enc::thumbnail;
 use thinc_protocol::limits::{NOTICE_BYTES_MAX, PASSWORD_BYTES_MAX};
 use thinc_protocol::wire::is_deceptive;
 use thinc_transport::identity::Identity;
@@ -67,6 +68,8 @@ pub enum ShareRequest {
     },
     /// All invitations and viewers.
     List,
+    /// A small picture of the screen.
+    Thumbnail,
     /// Ends an invitation and its guests' visits.
     Revoke(u32),
     /// Ends a guest's visit.
@@ -130,6 +133,13 @@ pub enum ShareAnswer {
         invitations: Vec<InvitationStatus>,
         /// All that are connected, the oldest first.
         viewers: Vec<ViewerStatus>,
+    },
+    /// To `Thumbnail`.
+    Thumbnail {
+        /// The screen's width and height.
+        screen: (u32, u32),
+        /// A JPEG file, base64url.
+        jpeg: String,
     },
     /// To `Behind`.
     Behind {
@@ -350,6 +360,18 @@ impl Sharing {
                     .map(|invitation| status(invitation, record.state(invitation, now_s)))
                     .collect();
                 Ok(ShareAnswer::List { invitations, viewers })
+            }
+            ShareRequest::Thumbnail => {
+                let (answer, picture) = oneshot::channel();
+                let _ = self.events.send(Event::Thumbnail(answer)).await;
+                let picture = picture.await.map_err(|_| "the session is ending".to_owned())?;
+                let (screen, size) = (picture.screen, picture.size);
+                let file = tokio::task::spawn_blocking(move || {
+                    thumbnail(&picture.pixels, (size.width, size.height))
+                });
+                let file = file.await.ok().flatten().ok_or("no thumbnail could be made")?;
+                let jpeg = base64url::encode(&file);
+                Ok(ShareAnswer::Thumbnail { screen: (screen.width, screen.height), jpeg })
             }
             ShareRequest::Behind { origin, owner } => {
                 let invalid = |what: &dyn fmt::Display| format!("invalid broker: {what}");

@@ -83,12 +83,13 @@ fn answer(
             clients::end(checked(&name)?)?;
             (AgentAnswer::Ended, None)
         }
+        AgentRequest::Thumbnail(name) => (share_answer(&name, &ShareRequest::Thumbnail)?, None),
         AgentRequest::Share { name, origin, owner } => {
-            (guest_answer(&name, &ShareRequest::Behind { origin, owner })?, None)
+            (share_answer(&name, &ShareRequest::Behind { origin, owner })?, None)
         }
         AgentRequest::Admit { name, token, guest, password, from } => {
             let request = ShareRequest::Admit { token, name: guest, password, from };
-            (guest_answer(&name, &request)?, None)
+            (share_answer(&name, &request)?, None)
         }
         AgentRequest::Visit { name, credential, from } => {
             let visit = ShareRequest::Visit { credential, from };
@@ -98,17 +99,18 @@ fn answer(
             }
         }
         AgentRequest::Leave { name, credential } => {
-            (guest_answer(&name, &ShareRequest::Leave { credential })?, None)
+            (share_answer(&name, &ShareRequest::Leave { credential })?, None)
         }
     })
 }
 
-fn guest_answer(name: &str, request: &ShareRequest) -> Result<AgentAnswer, MainError> {
+fn share_answer(name: &str, request: &ShareRequest) -> Result<AgentAnswer, MainError> {
     Ok(of_share(share::begin(checked(name)?, request)?.0))
 }
 
 fn of_share(answer: ShareAnswer) -> AgentAnswer {
     match answer {
+        ShareAnswer::Thumbnail { screen, jpeg } => AgentAnswer::Thumbnail { screen, jpeg },
         ShareAnswer::Behind { id } => AgentAnswer::Shared { id },
         ShareAnswer::Admitted { credential } => AgentAnswer::Admitted { credential },
         ShareAnswer::NotInvited => AgentAnswer::NotInvited,

@@ -34,7 +34,7 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
 use super::guests::{Guests, JOIN};
-use super::logins::{Attempt, Login, Logins};
+use super::logins::{Attempt, Login, Logins, ShownAt};
 use super::proxied::Peer;
 use super::webtransport::PageKeys;
 use super::{guests, relay, webtransport};
@@ -52,6 +52,8 @@ const COOKIE: &str = "__Host-thinc-broker";
 /// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
 /// another user may listen on one.
 pub(super) const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
+/// The size of the screen that a thumbnail is of.
+const SCREEN: HeaderName = HeaderName::from_static("thinc-screen");
 /// As reverse proxies write it that do not know RFC 7239.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
@@ -358,8 +360,14 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
                 None => unauthorized(),
             }
         }
+        (&Method::GET, Some(name), "thumbnail") => {
+            match login_of(connection, request.headers()).await {
+                Some(login) => thumbnail(&login, name).await,
+                None => unauthorized(),
+            }
+        }
         (&Method::GET, None, "sessions") => match login_of(connection, request.headers()).await {
-            Some(login) => list(&login).await,
+            Some(login) => list(&connection.shared.logins, &login).await,
             None => unauthorized(),
         },
         (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
@@ -508,14 +516,27 @@ async fn choices(connection: &Connection, login: &Login) -> Answer {
 #[derive(Serialize)]
 struct Sessions {
     user: String,
-    sessions: Vec<SessionInfo>,
+    sessions: Vec<Listed>,
 }
 
-async fn list(login: &Login) -> Answer {
+/// A desktop, and where it is shown.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    session: SessionInfo,
+    shown: Vec<ShownAt>,
+}
+
+async fn list(logins: &Logins, login: &Login) -> Answer {
     match login.ask(&AgentRequest::List).await {
         Ok((AgentAnswer::Sessions(mut sessions), _)) => {
             sessions.retain(|session| is_session_name(&session.name));
             sessions.truncate(SESSIONS_MAX);
+            let listed = |session: SessionInfo| {
+                let shown = logins.shown(&login.user, &session.name);
+                Listed { session, shown }
+            };
+            let sessions = sessions.into_iter().map(listed).collect();
             answer::json(&Sessions { user: login.user.clone(), sessions })
         }
         Ok((other, _)) => agent_error(other),
@@ -525,6 +546,24 @@ async fn list(login: &Login) -> Answer {
             unauthorized()
         }
     }
+}
+
+/// A small picture of what a desktop shows, for the list.
+async fn thumbnail(login: &Login, name: &str) -> Answer {
+    let picture = match login.ask(&AgentRequest::Thumbnail(name.to_owned())).await {
+        Ok((AgentAnswer::Thumbnail { screen, jpeg }, _)) => {
+            base64url::decode(&jpeg).map(|bytes| (screen, bytes))
+        }
+        _ => None,
+    };
+    // Sessions of an older version have none.
+    let Some(((width, height), bytes)) = picture else {
+        return plain(StatusCode::NOT_FOUND, "there is no picture of this desktop");
+    };
+    let mut answer = plain(StatusCode::OK, "");
+    *answer.body_mut() = bytes.into();
+    let answer = with_header(answer, header::CONTENT_TYPE, "image/jpeg");
+    with_header(answer, SCREEN, &format!("{width}x{height}"))
 }
 
 /// Asked by a page whose connection failed.

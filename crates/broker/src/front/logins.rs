@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections};
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
@@ -73,6 +74,27 @@ pub(crate) struct Logins {
     logins: Mutex<HashMap<Secret, Arc<Login>>>,
     /// No desktop is started.
     is_draining: AtomicBool,
+    /// Who is connected with which desktop, by the viewer's number.
+    viewers: Mutex<HashMap<u64, Shown>>,
+}
+
+/// A viewer that shows a desktop.
+#[derive(Clone)]
+struct Shown {
+    user: String,
+    session: String,
+    from: IpAddr,
+    since: Instant,
+    is_guest: bool,
+}
+
+/// The same for the list of its owner.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ShownAt {
+    from: IpAddr,
+    /// Seconds.
+    since_s: u64,
+    is_guest: bool,
 }
 
 /// An attempt whose request is being served.
@@ -101,6 +123,7 @@ impl Logins {
             waiting: Mutex::default(),
             logins: Mutex::default(),
             is_draining: AtomicBool::new(false),
+            viewers: Mutex::default(),
         }
     }
 
@@ -313,7 +336,22 @@ impl Logins {
         Ok(login.ask(&AgentRequest::StartChosen { what, name }).await?.0)
     }
 
-    /// Tells the helper what a person has done with a session, for the audit log.
+    /// Where a desktop of this user is shown now, the longest first.
+    pub(crate) fn shown(&self, user: &str, session: &str) -> Vec<ShownAt> {
+        let viewers = lock(&self.viewers);
+        let mut shown: Vec<&Shown> =
+            viewers.values().filter(|one| one.user == user && one.session == session).collect();
+        shown.sort_by_key(|one| one.since);
+        let told = |one: &Shown| ShownAt {
+            from: one.from,
+            since_s: one.since.elapsed().as_secs(),
+            is_guest: one.is_guest,
+        };
+        shown.into_iter().map(told).collect()
+    }
+
+    /// Tells the helper what a person has done with a session, for the audit log; and remembers
+    /// where desktops are shown.
     pub(crate) async fn note(
         &self,
         login: &Login,
@@ -322,6 +360,20 @@ impl Logins {
         deed: Deed,
         session: &str,
     ) {
+        match deed {
+            Deed::Opened | Deed::Visited => {
+                let shown = Shown {
+                    user: login.user.clone(),
+                    session: session.to_owned(),
+                    from: source,
+                    since: Instant::now(),
+                    is_guest: deed == Deed::Visited,
+                };
+                lock(&self.viewers).insert(viewer, shown);
+            }
+            Deed::Left => drop(lock(&self.viewers).remove(&viewer)),
+            Deed::Started | Deed::Ended => {}
+        }
         let (cookie, source, session) = (login.cookie, mapped(source), session.to_owned());
         // Without a helper this front ends.
         let _ = self.send(&Request::Note { cookie, source, viewer, deed, session }).await;

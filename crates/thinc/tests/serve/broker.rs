@@ -639,6 +639,10 @@ fn nobody_reaches_the_desktop_of_another_person() {
     assert_eq!(sessions(&his), Vec::<String>::new());
     assert_eq!(open(&his, &name).unwrap_err().status, 409, "he has no such session");
     assert_eq!(post(&his, "/desk/desk/end").status, 409);
+    // Nor its picture, which she has.
+    assert_eq!(hers.get_as_page("/desk/desk/thumbnail").status, 200);
+    assert_eq!(his.get_as_page("/desk/desk/thumbnail").status, 404);
+    assert_eq!(hers.get("/desk/desk/thumbnail").status, 401, "the cookie alone");
 
     let own = his.secret.clone();
     // One of both secrets is hers, as if it had been seen; and neither.
