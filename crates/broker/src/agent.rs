@@ -5,9 +5,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::Starts;
 use crate::{BrokerError, packets};
 
 /// Longest request, and longest answer, in bytes.
@@ -158,6 +160,9 @@ pub enum AgentAnswer {
     Error(String),
 }
 
+/// An answer, with the descriptor that comes along.
+pub type Answered = (AgentAnswer, Option<OwnedFd>);
+
 /// True for names that a session can have.
 pub fn is_session_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
@@ -166,11 +171,12 @@ pub fn is_session_name(name: &str) -> bool {
 }
 
 /// Becomes the user, and answers requests until the front and the helper have closed the socket on
-/// standard input. Each request is answered by `answer` in a thread of its own.
+/// standard input. Each request is answered by `answer` in a thread of its own. What the login
+/// process allows comes over the socket in the first packet.
 pub fn serve(
     uid: u32,
     gid: u32,
-    answer: impl Fn(AgentRequest) -> (AgentAnswer, Option<OwnedFd>) + Clone + Send + 'static,
+    answer: impl Fn(AgentRequest, &Starts) -> Answered + Clone + Send + 'static,
 ) -> Result<(), BrokerError> {
     let socket = crate::take_socket()?;
     crate::login::become_user(uid, gid)?;
@@ -182,6 +188,11 @@ pub fn serve(
         crate::report!("thinc: {}: {error}", home.to_string_lossy());
         std::env::set_current_dir("/").map_err(|error| BrokerError::System("go to /", error))?;
     }
+    let failed = |error| BrokerError::System("receive what is allowed", error);
+    let first = packets::receive(&socket, 1).map_err(failed)?;
+    let starts = first.descriptors.into_iter().next();
+    let starts = starts.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+    let starts = Arc::new(Starts::new(starts));
     loop {
         let packet = packets::receive(&socket, REQUEST_BYTES_MAX)
             .map_err(|error| BrokerError::System("receive a request", error))?;
@@ -193,9 +204,9 @@ pub fn serve(
             crate::report!("thinc: an invalid request of the front");
             continue;
         };
-        let answer = answer.clone();
+        let (answer, starts) = (answer.clone(), starts.clone());
         std::thread::spawn(move || {
-            let (answer, connection) = answer(request);
+            let (answer, connection) = answer(request, &starts);
             if let Err(error) = send_answer(&to, &answer, connection.as_ref()) {
                 crate::report!("thinc: an answer to the front failed: {error}");
             }

@@ -13,6 +13,10 @@ use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
 use crate::acme::{AcmeOptions, NAMES_MAX};
+use crate::limits::{
+    Limits, PROCESSOR_PERCENT_MAX, PROCESSOR_PERCENT_MIN, SESSIONS_ALLOWED_MAX,
+    SESSIONS_PER_USER_MAX, parse_memory,
+};
 use crate::message::NAME_BYTES_MAX;
 use crate::port::LISTEN_MAX;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
@@ -44,6 +48,10 @@ pub const KEYS: &[&str] = &[
     "audit-log",
     "end-idle",
     "end-disconnected",
+    "sessions-max",
+    "sessions-per-user",
+    "session-memory",
+    "session-processors",
 ];
 
 /// What a file says; `None` where it says nothing.
@@ -73,6 +81,8 @@ pub struct Config {
     pub end_idle: Option<Duration>,
     /// It ends after so long without a viewer.
     pub end_disconnected: Option<Duration>,
+    /// How many desktops there may be, and what each may use.
+    pub limits: Limits,
 }
 
 /// 30 days: longest time in a configuration or an option.
@@ -183,6 +193,16 @@ impl Config {
                 "end-disconnected" => {
                     entry.time().map(|value| config.end_disconnected = Some(value))
                 }
+                "sessions-max" => entry
+                    .count(SESSIONS_ALLOWED_MAX)
+                    .map(|value| config.limits.sessions = Some(value)),
+                "sessions-per-user" => entry
+                    .count(SESSIONS_PER_USER_MAX)
+                    .map(|value| config.limits.sessions_per_user = Some(value)),
+                "session-memory" => entry.memory().map(|value| config.limits.memory = Some(value)),
+                "session-processors" => entry
+                    .processor_percent()
+                    .map(|value| config.limits.processor_percent = Some(value)),
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -347,6 +367,33 @@ impl Entry<'_> {
         parse_time(self.text(allowed)?).ok_or_else(|| self.wrong(allowed))
     }
 
+    fn count(&self, max: u32) -> Result<u32, String> {
+        let allowed = format!("it has to be a number from 1 to {max}, without quotes");
+        let DeValue::Integer(number) = self.value else { return Err(self.wrong(&allowed)) };
+        let number = number.to_string().parse().ok();
+        number.filter(|number| (1..=max).contains(number)).ok_or_else(|| self.wrong(&allowed))
+    }
+
+    fn memory(&self) -> Result<u64, String> {
+        let allowed = "it has to be a size in quotes, from \"128M\" to \"16T\", such as \"4G\"";
+        parse_memory(self.text(allowed)?).ok_or_else(|| self.wrong(allowed))
+    }
+
+    /// A number of processors, in hundredths.
+    fn processor_percent(&self) -> Result<u32, String> {
+        let number = match self.value {
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            _ => String::new(),
+        };
+        let percent = number.parse().map_or(0.0, |number: f64| (number * 100.0).round());
+        if (f64::from(PROCESSOR_PERCENT_MIN)..=f64::from(PROCESSOR_PERCENT_MAX)).contains(&percent)
+        {
+            return Ok(percent as u32);
+        }
+        Err(self.wrong("it has to be a number from 0.1 to 1024, without quotes, such as 1.5"))
+    }
+
     /// A name that is no path: of an account, or of a file in a fixed folder.
     fn name(&self) -> Result<String, String> {
         let allowed = "it has to be a name in quotes: 1 to 64 of A-Z, a-z, 0-9, dot, dash and \
@@ -412,7 +459,8 @@ mod tests {
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
                     acme-roots = '/r'\nquic = false\nsharing = false\nend-idle = '8h'\n\
-                    end-disconnected = '2d'\n";
+                    end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
+                    session-memory = '4G'\nsession-processors = 1.5\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -434,6 +482,12 @@ mod tests {
             audit_log: Some("/a".into()),
             end_idle: Some(Duration::from_secs(8 * 3600)),
             end_disconnected: Some(Duration::from_secs(2 * 86_400)),
+            limits: Limits {
+                sessions: Some(40),
+                sessions_per_user: Some(2),
+                memory: Some(4 << 30),
+                processor_percent: Some(150),
+            },
         };
         assert_eq!(parse(text), Ok(config));
         let listen = Some(vec!["0.0.0.0:443".parse().unwrap(), "[::]:443".parse().unwrap()]);
@@ -468,6 +522,12 @@ mod tests {
             ("end-idle = '40d'", "/b.toml:1: end-idle = \"40d\": it has to be a time"),
             ("end-idle = '0s'", "/b.toml:1: end-idle = \"0s\": it has to be a time"),
             ("end-disconnected = 8", "/b.toml:1: end-disconnected = 8: it has to be a time"),
+            ("sessions-max = 0", "/b.toml:1: sessions-max = 0: it has to be a number from 1 to"),
+            ("sessions-per-user = '1'", "/b.toml:1: sessions-per-user = \"1\": it has to be a"),
+            ("sessions-per-user = 65", "/b.toml:1: sessions-per-user = 65: it has to be a"),
+            ("session-memory = '4'", "/b.toml:1: session-memory = \"4\": it has to be a size"),
+            ("session-processors = 0.01", "/b.toml:1: session-processors = 0.01: it has to be"),
+            ("session-processors = nan", "/b.toml:1: session-processors = nan: it has to be"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),
         ];

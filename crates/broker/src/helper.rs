@@ -29,6 +29,7 @@ use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
 use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::keep::{self, Found};
+use crate::limits::Limits;
 use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Start};
 use crate::packets::{self, Channel};
 use crate::privileges;
@@ -61,6 +62,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
+    options.limits.check().map_err(BrokerError::Limits)?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
     let udp_sockets = match options.quic.then(|| port::listen_udp(&listeners)) {
@@ -110,7 +112,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         front_user,
         service: options.pam_service,
         state: options.state,
-        limits: [
+        limits: options.limits,
+        lives: [
             ("THINC_END_IDLE", options.end_idle),
             ("THINC_END_DISCONNECTED", options.end_disconnected),
         ]
@@ -131,6 +134,7 @@ pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
     if let Some((certificate, key)) = &options.certificate {
         Identity::load(certificate, key)?;
     }
+    options.limits.check().map_err(BrokerError::Limits)?;
     acme::check(options)
 }
 
@@ -167,8 +171,9 @@ struct Helper {
     front_user: User,
     service: String,
     state: PathBuf,
-    /// Of desktops, as the environment of `thinc serve`.
-    limits: Vec<(&'static str, String)>,
+    limits: Limits,
+    /// When desktops end, as the environment of `thinc serve`.
+    lives: Vec<(&'static str, String)>,
 }
 
 /// What the front answers an ACME server, and who waits until it does.
@@ -787,7 +792,8 @@ impl Task {
         let child = Command::new(crate::own_program())
             .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
             .arg(&self.helper.state)
-            .envs(self.helper.limits.iter().map(|(name, time)| (name, time)))
+            .arg(format!("--limits={}", self.helper.limits))
+            .envs(self.helper.lives.iter().map(|(name, time)| (name, time)))
             .stdin(Stdio::from(far))
             .stdout(Stdio::null())
             .spawn()?;

@@ -20,10 +20,12 @@ pub mod admin;
 pub mod agent;
 mod audit;
 mod certificate;
+mod cgroup;
 pub mod config;
 mod front;
 mod helper;
 mod keep;
+pub mod limits;
 mod login;
 pub mod message;
 mod options;
@@ -37,6 +39,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use limits::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use helper::{check, serve};
@@ -54,9 +57,9 @@ pub fn acme() -> Result<(), BrokerError> {
 }
 
 /// The process of one login, by the rules of this PAM service; its standard input is the socket to
-/// the helper, and the folder that of the broker's state.
-pub fn login(service: &str, state: &Path) -> Result<(), BrokerError> {
-    login::main(take_socket()?, service, state)
+/// the helper, the folder that of the broker's state, and the limits those of each desktop.
+pub fn login(service: &str, state: &Path, limits: &Limits) -> Result<(), BrokerError> {
+    login::main(take_socket()?, service, state, limits)
 }
 
 /// This program, for another role: by its path, so that process lists name it, unless an upgrade

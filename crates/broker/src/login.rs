@@ -15,7 +15,9 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper};
 use thinc_pam::Pam;
 
 use crate::BrokerError;
+use crate::cgroup::Places;
 use crate::keep::{self, Door};
+use crate::limits::{self, Limits};
 use crate::message::{MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style};
 use crate::{packets, privileges};
 
@@ -26,7 +28,12 @@ const PASSED_ON: [&str; 5] =
     ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG", "THINC_END_IDLE", "THINC_END_DISCONNECTED"];
 
 /// Returns when everything of this login has ended.
-pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), BrokerError> {
+pub(crate) fn main(
+    socket: OwnedFd,
+    service: &str,
+    state: &Path,
+    limits: &Limits,
+) -> Result<(), BrokerError> {
     privileges::keep_only(privileges::LOGIN)?;
     // Before PAM, which may set it.
     privileges::lower_descriptor_limit();
@@ -44,7 +51,11 @@ pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), B
         }
     };
     let account = account(&mut pam)?;
-    let opened = open_session(&mut pam, &account).and_then(|()| start_agent(&mut pam, &account));
+    // Before PAM, which may move this process to a session of logind.
+    let places = Places::find(limits).map_err(BrokerError::Limits)?;
+    let opened = open_session(&mut pam, &account)
+        .and_then(|()| places.limit_scope().map_err(BrokerError::Limits))
+        .and_then(|()| start_agent(&mut pam, &account, limits, &places));
     let agent = match opened {
         Ok(agent) => agent,
         Err(error) => {
@@ -75,6 +86,7 @@ pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), B
     // the C library aborts it if one thread cannot.
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
+    places.remove_empty();
     crate::report!("thinc: the last process of a login of {} has ended", account.name);
     pam.close_session()?;
     pam.delete_credentials()?;
@@ -162,10 +174,17 @@ fn open_session(pam: &mut Pam, account: &User) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Starts the agent; returns the socket to it.
-fn start_agent(pam: &mut Pam, account: &User) -> Result<OwnedFd, BrokerError> {
+/// Starts the agent, and what answers it; returns the socket to it.
+fn start_agent(
+    pam: &mut Pam,
+    account: &User,
+    limits: &Limits,
+    places: &Places,
+) -> Result<OwnedFd, BrokerError> {
     let start = |error| BrokerError::System("start the user's agent", error);
     let (near, far) = packets::pair().map_err(start)?;
+    let (asked, asks) = packets::pair().map_err(start)?;
+    packets::send(&near, &[0], &[asks.as_fd()]).map_err(start)?;
     let mut environment: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), DEFAULT_PATH.into()),
         ("HOME".into(), account.dir.clone().into()),
@@ -177,7 +196,7 @@ fn start_agent(pam: &mut Pam, account: &User) -> Result<OwnedFd, BrokerError> {
     for name in PASSED_ON {
         environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
     }
-    Command::new(crate::own_program())
+    let agent = Command::new(crate::own_program())
         .args(["broker-part", "agent", "--uid"])
         .arg(account.uid.to_string())
         .arg("--gid")
@@ -188,6 +207,8 @@ fn start_agent(pam: &mut Pam, account: &User) -> Result<OwnedFd, BrokerError> {
         .stdout(Stdio::null())
         .spawn()
         .map_err(start)?;
+    let (limits, places, uid) = (limits.clone(), places.clone(), account.uid.as_raw());
+    std::thread::spawn(move || limits::answer(&asked, &limits, &places, uid, agent.id()));
     Ok(near)
 }
 

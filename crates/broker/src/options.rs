@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::acme::AcmeOptions;
 use crate::config::{Config, ConfigError};
+use crate::limits::Limits;
 use crate::proxy::TrustedProxies;
 
 /// The account of the front, the rules for PAM and the folder of the certificate, unless others are
@@ -47,6 +48,8 @@ pub struct BrokerOptions {
     pub end_idle: Option<Duration>,
     /// Desktops end after so long without a viewer.
     pub end_disconnected: Option<Duration>,
+    /// How many desktops there may be, and what each may use.
+    pub limits: Limits,
 }
 
 impl BrokerOptions {
@@ -74,6 +77,7 @@ impl BrokerOptions {
             audit_log: command_line.audit_log.or(file.audit_log),
             end_idle: command_line.end_idle.or(file.end_idle),
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
+            limits: file.limits,
         }
     }
 }
@@ -138,6 +142,9 @@ pub enum BrokerError {
     /// The audit log.
     #[error("cannot write the audit log {path}: {1}", path = .0.display())]
     Audit(PathBuf, io::Error),
+    /// Limits that the system cannot enforce.
+    #[error("{0}")]
+    Limits(String),
     /// The sandbox.
     #[error("the front has no sandbox, and does not run without: {0}")]
     Sandbox(String),

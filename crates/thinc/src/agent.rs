@@ -4,13 +4,13 @@
 //! another user.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
 
 use thinc_broker::BrokerError;
 use thinc_broker::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopInfo, SESSIONS_MAX, SessionInfo,
     is_session_name,
 };
+use thinc_broker::limits::Starts;
 use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::desktop::{self, Program};
@@ -19,17 +19,15 @@ use crate::{MainError, clients, share};
 
 /// Serves until the front and the helper have gone.
 pub(crate) fn agent(uid: u32, gid: u32) -> Result<(), BrokerError> {
-    // Two pages of a person that open at once start one desktop.
-    let starting = Arc::new(Mutex::new(()));
-    thinc_broker::agent::serve(uid, gid, move |request| {
-        answer(request, &starting)
+    thinc_broker::agent::serve(uid, gid, |request, starts| {
+        answer(request, starts)
             .unwrap_or_else(|error| (AgentAnswer::Error(error.to_string()), None))
     })
 }
 
 fn answer(
     request: AgentRequest,
-    starting: &Mutex<()>,
+    starts: &Starts,
 ) -> Result<(AgentAnswer, Option<OwnedFd>), MainError> {
     Ok(match request {
         AgentRequest::List => {
@@ -41,9 +39,10 @@ fn answer(
         }
         AgentRequest::Start => {
             let name = Program::find(&[], None)?.name;
-            let _one_at_a_time = starting.lock().map_err(|_| "an earlier start failed")?;
+            let starting = starts.one_at_a_time()?;
             let is_new = stdio::connect(&name).is_none();
             if is_new {
+                let _begun = starting.begin()?;
                 drop(stdio::start(&name, None, &Runs::Command(&[]))?);
             }
             (AgentAnswer::Started { name, is_new }, None)
@@ -62,11 +61,12 @@ fn answer(
             // What cannot be started is an error that names it, before a session is begun.
             let program = Program::find(&command, desktop.as_deref())?;
             let name = name.unwrap_or(program.name);
-            let _one_at_a_time = starting.lock().map_err(|_| "an earlier start failed")?;
+            let starting = starts.one_at_a_time()?;
             if stdio::connect(checked(&name)?).is_some() {
                 let error = format!("a session called {name} is running already: choose a name");
                 return Err(error.into());
             }
+            let _begun = starting.begin()?;
             let runs = match &desktop {
                 Some(id) => Runs::Desktop(id),
                 None => Runs::Command(&command),

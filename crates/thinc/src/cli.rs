@@ -12,6 +12,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 use thinc_broker::config::{Config, parse_time};
+use thinc_broker::limits::Limits;
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
@@ -404,6 +405,7 @@ impl Broker {
             audit_log: None,
             end_idle: None,
             end_disconnected: None,
+            limits: Limits::default(),
         };
         Ok(BrokerOptions::new(command_line, file))
     }
@@ -443,6 +445,9 @@ pub(crate) enum Part {
         /// The broker's folder
         #[arg(long)]
         state: PathBuf,
+        /// Of desktops, as the broker writes them
+        #[arg(long)]
+        limits: Limits,
     },
     /// Starts and finds the sessions of a user, as that user
     Agent {

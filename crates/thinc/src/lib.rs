@@ -72,8 +72,8 @@ pub fn main() -> ExitCode {
             let result = match part.part {
                 cli::Part::Front => thinc_broker::front(),
                 cli::Part::Acme => thinc_broker::acme(),
-                cli::Part::Login { pam_service, state } => {
-                    thinc_broker::login(&pam_service, &state)
+                cli::Part::Login { pam_service, state, limits } => {
+                    thinc_broker::login(&pam_service, &state, &limits)
                 }
                 cli::Part::Agent { uid, gid } => agent::agent(uid, gid),
             };

@@ -10,7 +10,7 @@ use crate::broker::{Broker, is_skipped, logged_in, open, sessions, start};
 use crate::harness::{Answer, Browser};
 
 /// A request to start what the body says.
-fn start_chosen(browser: &Browser, body: &Value) -> Answer {
+pub(crate) fn start_chosen(browser: &Browser, body: &Value) -> Answer {
     let (origin, secret) = (format!("https://{}", browser.address), browser.secret.clone());
     let headers =
         [("Origin", origin.as_str()), ("Thinc-Origin-Secret", secret.as_deref().unwrap())];
@@ -18,7 +18,7 @@ fn start_chosen(browser: &Browser, body: &Value) -> Answer {
 }
 
 /// The name of what was started.
-fn started(answer: &Answer) -> String {
+pub(crate) fn started(answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let started: Value = serde_json::from_slice(&answer.body).unwrap();
     started["name"].as_str().unwrap().to_owned()

@@ -8,6 +8,7 @@ mod broker_admin;
 mod broker_desktops;
 mod broker_floods;
 mod broker_guests;
+mod broker_limits;
 mod broker_privileges;
 mod broker_proxy;
 mod broker_quic;

@@ -1,0 +1,334 @@
+//! How many desktops there may be, and what each may use. Beside the path: from config.rs, to
+//! login.rs, whose thread here answers the agent before and after it starts a desktop. The agent is
+//! the person's: its word is two fixed bytes, and the process that is moved is the agent itself, of
+//! which the desktop is a child. Knows processes and numbers; cgroup.rs knows the kernel's files.
+
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::agent::SESSIONS_MAX;
+use crate::cgroup::Places;
+use crate::packets;
+
+/// Most desktops on a machine that a configuration may allow.
+pub const SESSIONS_ALLOWED_MAX: u32 = 10_000;
+/// Most desktops of one person: their list has no more.
+pub const SESSIONS_PER_USER_MAX: u32 = SESSIONS_MAX as u32;
+/// Least and most memory of a desktop: below it not even the X server starts.
+pub const MEMORY_MIN: u64 = 128 << 20;
+/// See [`MEMORY_MIN`].
+pub const MEMORY_MAX: u64 = 16 << 40;
+/// Least and most time of processors for a desktop, in hundredths of one processor.
+pub const PROCESSOR_PERCENT_MIN: u32 = 10;
+/// See [`PROCESSOR_PERCENT_MIN`].
+pub const PROCESSOR_PERCENT_MAX: u32 = 102_400;
+
+/// Longest answer of a login process to its agent, in bytes.
+const ANSWER_BYTES_MAX: usize = 1024;
+/// The agent asks whether it may start a desktop, and says that it has tried.
+const BEGIN: &[u8] = &[1];
+/// See [`BEGIN`].
+const DONE: &[u8] = &[2];
+/// First byte of an answer; the text of a refusal follows it.
+const ALLOWED: u8 = 0;
+/// See [`ALLOWED`].
+const REFUSED: u8 = 1;
+
+/// What the administrator allows; `None` where there is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Desktops on this machine.
+    pub sessions: Option<u32>,
+    /// Desktops of one person.
+    pub sessions_per_user: Option<u32>,
+    /// Bytes of one desktop.
+    pub memory: Option<u64>,
+    /// Time of processors of one desktop, in hundredths of one processor.
+    pub processor_percent: Option<u32>,
+}
+
+impl Limits {
+    /// Whether the system can enforce them; the error says in words why not.
+    pub fn check(&self) -> Result<(), String> {
+        if self.sessions.is_some() || self.sessions_per_user.is_some() {
+            let mounts = fs::read_to_string("/proc/self/mountinfo")
+                .map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
+            if hides_processes(&mounts) {
+                return Err("desktops cannot be counted: /proc is mounted with hidepid. Mount it \
+                            without, or remove sessions-max and sessions-per-user"
+                    .to_owned());
+            }
+        }
+        Places::find(self).map(|_| ())
+    }
+
+    /// Why this user may start no further desktop.
+    fn refusal(&self, of_machine: u32, of_user: u32) -> Option<String> {
+        match (self.sessions_per_user, self.sessions) {
+            (Some(max), _) if of_user >= max => Some(format!(
+                "You have {}, and this server allows {max} at a time. Open or end one.",
+                desktops(of_user)
+            )),
+            (_, Some(max)) if of_machine >= max => Some(format!(
+                "This server has {}, and allows {max}. Try again later, or ask its administrator.",
+                desktops(of_machine)
+            )),
+            _ => None,
+        }
+    }
+
+    /// Desktops of the machine, and those of this user. Others count as many as one person may
+    /// have, so that nobody uses the machine's limit up by processes that imitate a desktop.
+    fn count(&self, uid: u32) -> (u32, u32) {
+        let mut owners = std::collections::HashMap::<u32, u32>::new();
+        for pid in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let is_process = pid.file_name().to_str().is_some_and(|pid| pid.parse::<u32>().is_ok());
+            if is_process
+                && let Ok(arguments) = fs::read(pid.path().join("cmdline"))
+                && is_supervisor(&arguments)
+                && let Ok(metadata) = fs::metadata(pid.path())
+            {
+                *owners.entry(metadata.uid()).or_default() += 1;
+            }
+        }
+        let per_user = self.sessions_per_user.unwrap_or(u32::MAX);
+        let of_machine = owners.values().map(|&count| count.min(per_user)).sum();
+        (of_machine, owners.get(&uid).copied().unwrap_or(0))
+    }
+}
+
+fn desktops(count: u32) -> String {
+    format!("{count} desktop{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether these arguments, each with a zero byte after it, are of `thinc serve`.
+fn is_supervisor(arguments: &[u8]) -> bool {
+    let mut arguments = arguments.split(|&byte| byte == 0);
+    let program = arguments.next().and_then(|path| path.rsplit(|&byte| byte == b'/').next());
+    // /proc/self/exe is how a program starts itself that an upgrade has replaced.
+    matches!(program, Some(b"thinc" | b"exe")) && arguments.next() == Some(b"serve")
+}
+
+/// Whether this mountinfo (proc(5)) says that a user cannot see others' processes.
+fn hides_processes(mounts: &str) -> bool {
+    mounts.lines().any(|line| {
+        let Some((fields, source)) = line.split_once(" - ") else { return false };
+        let hides = |options: &str| {
+            options.split(',').any(|option| {
+                option.strip_prefix("hidepid=").is_some_and(|how| !["0", "off"].contains(&how))
+            })
+        };
+        fields.split(' ').nth(4) == Some("/proc") && source.split(' ').any(hides)
+    })
+}
+
+/// For the command line of a login process.
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        let mut put = |name, value: Option<u64>| match value {
+            Some(value) => write!(text, "{name}={value},"),
+            None => Ok(()),
+        };
+        put("sessions", self.sessions.map(u64::from))?;
+        put("sessions-per-user", self.sessions_per_user.map(u64::from))?;
+        put("memory", self.memory)?;
+        put("processor-percent", self.processor_percent.map(u64::from))?;
+        f.write_str(text.trim_end_matches(','))
+    }
+}
+
+impl FromStr for Limits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Limits, String> {
+        let mut limits = Limits::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let wrong = || format!("{part:?} is no limit");
+            let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            let value: u64 = value.parse().map_err(|_| wrong())?;
+            let count = || u32::try_from(value).map(Some).map_err(|_| wrong());
+            match name {
+                "sessions" => limits.sessions = count()?,
+                "sessions-per-user" => limits.sessions_per_user = count()?,
+                "memory" => limits.memory = Some(value),
+                "processor-percent" => limits.processor_percent = count()?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(limits)
+    }
+}
+
+/// A number of bytes with a unit of 1024: 512M, 4G or 1T.
+pub(crate) fn parse_memory(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[number.len()..] {
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    Some(bytes).filter(|bytes| (MEMORY_MIN..=MEMORY_MAX).contains(bytes))
+}
+
+/// Answers an agent until it ends: in a thread of its login process.
+pub(crate) fn answer(socket: &OwnedFd, limits: &Limits, places: &Places, uid: u32, agent: u32) {
+    let mut count = 0u32;
+    while let Ok(packet) = packets::receive(socket, BEGIN.len()) {
+        match packet.bytes.as_slice() {
+            BEGIN => {
+                let (of_machine, of_user) = limits.count(uid);
+                let refusal = limits.refusal(of_machine, of_user).or_else(|| {
+                    count += 1;
+                    let entered = places.enter(uid, count, agent);
+                    entered.err().map(|error| {
+                        crate::report!("thinc: a desktop of user {uid} is not started: {error}");
+                        "This server cannot limit what the desktop uses, and starts none. Its log \
+                         says why: ask the administrator."
+                            .to_owned()
+                    })
+                });
+                if let Some(text) = &refusal {
+                    crate::report!("thinc: user {uid} starts no desktop: {text}");
+                }
+                let mut bytes = vec![if refusal.is_some() { REFUSED } else { ALLOWED }];
+                bytes.extend(refusal.unwrap_or_default().into_bytes());
+                if packets::send(socket, &bytes, &[]).is_err() {
+                    return;
+                }
+            }
+            DONE => {
+                if let Err(error) = places.leave(agent) {
+                    crate::report!("thinc: the agent of user {uid} stays in a desktop's: {error}");
+                }
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The agent's side.
+pub struct Starts(Mutex<OwnedFd>);
+
+impl Starts {
+    pub(crate) fn new(socket: OwnedFd) -> Starts {
+        Starts(Mutex::new(socket))
+    }
+
+    /// Two pages of a person that open at once start one desktop: the second one waits here.
+    pub fn one_at_a_time(&self) -> Result<Starting<'_>, String> {
+        self.0.lock().map(Starting).map_err(|_| "an earlier start failed".to_owned())
+    }
+}
+
+/// Somebody who may ask.
+pub struct Starting<'a>(MutexGuard<'a, OwnedFd>);
+
+impl<'a> Starting<'a> {
+    /// Whether a desktop may be started: until the result is dropped, every child of this process
+    /// belongs to that desktop. The error is for the person.
+    pub fn begin(self) -> Result<Begun<'a>, String> {
+        let ended = |_| "this login has ended: log in again".to_owned();
+        packets::send(&*self.0, BEGIN, &[]).map_err(ended)?;
+        let answer = packets::receive(&*self.0, ANSWER_BYTES_MAX).map_err(ended)?;
+        match answer.bytes.split_first() {
+            Some((&ALLOWED, [])) => Ok(Begun(self.0)),
+            Some((&REFUSED, text)) => Err(String::from_utf8_lossy(text).into_owned()),
+            _ => Err("this login has ended: log in again".to_owned()),
+        }
+    }
+}
+
+/// A desktop is being started.
+pub struct Begun<'a>(MutexGuard<'a, OwnedFd>);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        // A login process that has ended moves nobody any more.
+        let _ = packets::send(&*self.0, DONE, &[]);
+    }
+}
+
+/// For errors of a path.
+pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> String + '_ {
+    move |error| format!("{}: {error}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_survive_the_command_line() {
+        let all = Limits {
+            sessions: Some(40),
+            sessions_per_user: Some(1),
+            memory: Some(4 << 30),
+            processor_percent: Some(150),
+        };
+        let one = Limits { memory: Some(1), ..Limits::default() };
+        for limits in [all, one, Limits::default()] {
+            assert_eq!(limits.to_string().parse(), Ok(limits));
+        }
+        for bad in ["sessions", "sessions=x", "sessions=4294967296", "else=1", "memory=-1"] {
+            assert!(bad.parse::<Limits>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_a_unit_and_limits() {
+        assert_eq!(parse_memory("128M"), Some(128 << 20));
+        assert_eq!(parse_memory("4G"), Some(4 << 30));
+        assert_eq!(parse_memory("16T"), Some(16 << 40));
+        let bad =
+            ["", "4", "G", "127M", "17T", "4g", "-4G", "1.5G", "4GB", "99999999999999999999G"];
+        assert!(bad.iter().all(|text| parse_memory(text).is_none()));
+    }
+
+    #[test]
+    fn a_refusal_tells_the_person_what_to_do() {
+        let limits = Limits { sessions: Some(3), sessions_per_user: Some(1), ..Limits::default() };
+        assert_eq!(limits.refusal(2, 0), None);
+        assert!(limits.refusal(2, 1).unwrap().starts_with("You have 1 desktop, "));
+        assert!(limits.refusal(3, 0).unwrap().starts_with("This server has 3 desktops, "));
+        assert_eq!(Limits::default().refusal(1000, 1000), None);
+    }
+
+    #[test]
+    fn supervisors_are_counted_and_a_hidden_proc_is_noticed() {
+        assert!(is_supervisor(b"/usr/bin/thinc\0serve\0--supervise\0"));
+        assert!(is_supervisor(b"/proc/self/exe\0serve\0"));
+        let others = ["/usr/bin/thinc\0session\0", "thinc\0", "", "hugo\0serve\0"];
+        assert!(!others.iter().any(|arguments| is_supervisor(arguments.as_bytes())));
+        let mount = |options: &str| format!("22 1 0:5 / /proc rw,nosuid - proc proc {options}\n");
+        assert!(hides_processes(&mount("rw,hidepid=2")));
+        assert!(hides_processes(&mount("rw,hidepid=invisible")));
+        assert!(!hides_processes(&mount("rw,hidepid=off")) && !hides_processes(&mount("rw")));
+    }
+
+    #[test]
+    fn an_agent_is_answered_and_one_that_says_anything_else_is_not() {
+        let (near, far) = packets::pair().unwrap();
+        let limits = Limits { sessions_per_user: Some(0), ..Limits::default() };
+        let (me, uid) = (std::process::id(), rustix::process::getuid().as_raw());
+        let login = std::thread::spawn(move || {
+            answer(&near, &limits, &Places::default(), uid, me);
+            answer(&near, &Limits::default(), &Places::default(), uid, me);
+        });
+        let starts = Starts::new(far);
+        let refused = starts.one_at_a_time().unwrap().begin().err().unwrap();
+        assert!(refused.contains("this server allows 0"), "{refused}");
+        packets::send(&*starts.0.lock().unwrap(), &[7], &[]).unwrap();
+        drop(starts.one_at_a_time().unwrap().begin().unwrap());
+        drop(starts.one_at_a_time().unwrap().begin().unwrap());
+        drop(starts);
+        login.join().unwrap();
+    }
+}
