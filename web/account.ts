@@ -26,6 +26,7 @@ type LoginAnswer = { originSecret: string } | { attempt: string; prompts: Prompt
 const find = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
 
 const title = find("title");
+const banner = find("banner");
 const words = find("words");
 const error = find("error");
 const loginForm = find<HTMLFormElement>("login");
@@ -50,6 +51,7 @@ let attempt = "";
 
 function show(part: HTMLElement | undefined, heading: string, text = "", problem = ""): void {
   for (const other of [loginForm, questions, desktops]) other.hidden = other !== part;
+  banner.hidden = banner.textContent === "" || part === desktops || part === undefined;
   title.textContent = heading;
   document.title = `${heading} – thinc`;
   words.textContent = text;
@@ -329,6 +331,14 @@ async function logOut(): Promise<void> {
   askToLogIn();
 }
 
+/** What the administrator wants everybody to read before a login. */
+async function showBanner(): Promise<void> {
+  const response = await fetch("banner", { cache: "no-store" }).catch(() => undefined);
+  const text = response?.ok ? await response.text() : "";
+  banner.textContent = text;
+  banner.hidden = text === "" || (loginForm.hidden && questions.hidden);
+}
+
 async function during(act: () => Promise<void>): Promise<void> {
   setBusy(true);
   try {
@@ -368,4 +378,5 @@ addEventListener("pageshow", (event) => {
   if (event.persisted) location.replace(homePath());
 });
 translatePage();
+void showBanner();
 void during(() => showDesktops("load"));

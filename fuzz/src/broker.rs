@@ -161,6 +161,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
             trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]),
             udp_sockets: 2,
             has_guests: true,
+            banner: "For staff.\nNo games.".to_owned(),
         }
         .encode(),
         Reply::Admitted {

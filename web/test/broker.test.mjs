@@ -40,8 +40,11 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 let accounts = 0;
 
-/** A broker, and an account whose desktop is a terminal that writes what is typed to a file. */
-async function start(t) {
+/**
+ * A broker, and an account whose desktop is a terminal that writes what is typed to a file. What
+ * everybody reads before a login is this banner.
+ */
+async function start(t, banner) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-broker-"));
   chmodSync(folder, 0o755);
   accounts += 1;
@@ -88,6 +91,11 @@ async function start(t) {
 
   const words = ["broker", "--listen", "127.0.0.1:0", "--front-user", "nobody"];
   words.push("--pam-service", basename(service), "--state", join(folder, "state"));
+  const bannerFile = join(folder, "banner");
+  const config = banner === undefined ? "" : `banner = "${bannerFile}"\n`;
+  if (banner !== undefined) writeFileSync(bannerFile, banner);
+  writeFileSync(join(folder, "broker.toml"), config);
+  words.push("--config", join(folder, "broker.toml"));
   const out = join(folder, "out");
   writeFileSync(out, "");
   const broker = spawn(
@@ -523,6 +531,26 @@ test("the login is in the person's language", async (t) => {
     await page.goto(url);
     await page.getByRole("heading", { name: heading }).waitFor();
     assert.deepEqual(await barriers(page), [], locale);
+  }
+});
+
+test("everybody reads the banner before a login, and not after it", async (t) => {
+  const { user, url } = await start(t, "For staff of the institute only.\n\n<b>Be kind.</b>\n");
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await openTab(browser, { ...PHONE, colorScheme });
+    await page.goto(url);
+    const banner = page.locator("#banner");
+    await banner.filter({ hasText: "For staff of the institute only." }).waitFor();
+    assert.equal(await banner.textContent(), "For staff of the institute only.\n\n<b>Be kind.</b>");
+    assert.equal(await banner.evaluate((text) => getComputedStyle(text).whiteSpace), "pre-wrap");
+    assert.deepEqual(await barriers(page), [], colorScheme);
+    if (process.env.THINC_SCREENSHOTS)
+      await page.screenshot({ path: join(process.env.THINC_SCREENSHOTS, `${colorScheme}.png`) });
+    await logIn(page, user, PASSWORD);
+    await shown(page);
+    await page.goto(url);
+    await page.getByRole("button", { name: "Open desk" }).waitFor();
+    assert.equal(await banner.isVisible(), false);
   }
 });
 

@@ -52,6 +52,7 @@ pub const KEYS: &[&str] = &[
     "sessions-per-user",
     "session-memory",
     "session-processors",
+    "banner",
 ];
 
 /// What a file says; `None` where it says nothing.
@@ -83,6 +84,8 @@ pub struct Config {
     pub end_disconnected: Option<Duration>,
     /// How many desktops there may be, and what each may use.
     pub limits: Limits,
+    /// A file with what everybody reads before a login.
+    pub banner: Option<PathBuf>,
 }
 
 /// 30 days: longest time in a configuration or an option.
@@ -203,6 +206,7 @@ impl Config {
                 "session-processors" => entry
                     .processor_percent()
                     .map(|value| config.limits.processor_percent = Some(value)),
+                "banner" => entry.path().map(|value| config.banner = Some(value)),
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -460,7 +464,8 @@ mod tests {
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
                     acme-roots = '/r'\nquic = false\nsharing = false\nend-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
-                    session-memory = '4G'\nsession-processors = 1.5\n";
+                    session-memory = '4G'\nsession-processors = 1.5\n\
+                    banner = '/b'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -488,6 +493,7 @@ mod tests {
                 memory: Some(4 << 30),
                 processor_percent: Some(150),
             },
+            banner: Some("/b".into()),
         };
         assert_eq!(parse(text), Ok(config));
         let listen = Some(vec!["0.0.0.0:443".parse().unwrap(), "[::]:443".parse().unwrap()]);

@@ -27,6 +27,7 @@ use tokio::time::{sleep, sleep_until};
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
+use crate::banner;
 use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::keep::{self, Found};
 use crate::limits::Limits;
@@ -63,6 +64,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
     options.limits.check().map_err(BrokerError::Limits)?;
+    let banner = banner(&options)?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
     let udp_sockets = match options.quic.then(|| port::listen_udp(&listeners)) {
@@ -107,6 +109,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
             trusted_proxies: options.trusted_proxies,
             udp_sockets: udp_sockets.len() as u8,
             has_guests: options.sharing,
+            banner,
         },
         udp_sockets,
         front_user,
@@ -135,7 +138,13 @@ pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
         Identity::load(certificate, key)?;
     }
     options.limits.check().map_err(BrokerError::Limits)?;
+    banner(options)?;
     acme::check(options)
+}
+
+fn banner(options: &BrokerOptions) -> Result<String, BrokerError> {
+    let text = options.banner.as_deref().map(banner::read).transpose();
+    Ok(text.map_err(BrokerError::Banner)?.unwrap_or_default())
 }
 
 /// The front's account, once there are rules for PAM too.

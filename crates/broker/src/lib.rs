@@ -19,6 +19,7 @@ pub mod acme;
 pub mod admin;
 pub mod agent;
 mod audit;
+pub mod banner;
 mod certificate;
 mod cgroup;
 pub mod config;

@@ -27,7 +27,8 @@
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
-//! first to a front:  START, then UDP sockets u8 | guests u8 | count u8 | count × network text
+//! first to a front:  START, then UDP sockets u8 | guests u8 | banner text | count u8
+//!                    | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)
 //! text: length u16, little-endian | bytes
@@ -38,6 +39,7 @@ use std::net::Ipv6Addr;
 use thiserror::Error;
 
 use crate::agent::is_session_name;
+use crate::banner;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
 /// Longest message in bytes; a longer packet is invalid whatever it holds.
@@ -190,6 +192,8 @@ pub struct Start {
     pub udp_sockets: u8,
     /// People may invite guests.
     pub has_guests: bool,
+    /// What everybody reads before a login; it may be empty.
+    pub banner: String,
 }
 
 impl Start {
@@ -198,6 +202,7 @@ impl Start {
         let mut out = START.to_vec();
         out.push(self.udp_sockets);
         out.push(self.has_guests.into());
+        put_text(&mut out, self.banner.as_bytes());
         let networks = &self.trusted_proxies.0;
         assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
         out.push(networks.len() as u8);
@@ -213,6 +218,8 @@ impl Start {
             flag @ 0..=1 => flag == 1,
             other => return Err(MessageError::Unknown("a flag", other)),
         };
+        let banner = fields.bytes("a banner", banner::BANNER_BYTES_MAX)?;
+        let banner = banner::parse(banner).map_err(|_| MessageError::Text("a banner"))?;
         let count = usize::from(fields.u8()?);
         if count > TRUSTED_MAX {
             return Err(MessageError::Limit("a list", count, TRUSTED_MAX));
@@ -223,7 +230,7 @@ impl Start {
         };
         let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
         fields.end()?;
-        Ok(Start { trusted_proxies, udp_sockets, has_guests })
+        Ok(Start { trusted_proxies, udp_sockets, has_guests, banner })
     }
 }
 
@@ -728,6 +735,7 @@ mod tests {
             trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]),
             udp_sockets: 16,
             has_guests: true,
+            banner: vec!["x".repeat(499); 4].join("\n"),
         };
         let packet = start.encode();
         assert!(packet.len() <= MESSAGE_BYTES_MAX);

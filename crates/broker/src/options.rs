@@ -50,6 +50,8 @@ pub struct BrokerOptions {
     pub end_disconnected: Option<Duration>,
     /// How many desktops there may be, and what each may use.
     pub limits: Limits,
+    /// A file with what everybody reads before a login.
+    pub banner: Option<PathBuf>,
 }
 
 impl BrokerOptions {
@@ -78,6 +80,7 @@ impl BrokerOptions {
             end_idle: command_line.end_idle.or(file.end_idle),
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
             limits: file.limits,
+            banner: file.banner,
         }
     }
 }
@@ -145,6 +148,9 @@ pub enum BrokerError {
     /// Limits that the system cannot enforce.
     #[error("{0}")]
     Limits(String),
+    /// The file of the text before a login.
+    #[error("banner: {0}")]
+    Banner(String),
     /// The sandbox.
     #[error("the front has no sandbox, and does not run without: {0}")]
     Sandbox(String),

@@ -406,6 +406,7 @@ impl Broker {
             end_idle: None,
             end_disconnected: None,
             limits: Limits::default(),
+            banner: None,
         };
         Ok(BrokerOptions::new(command_line, file))
     }

@@ -42,7 +42,9 @@ use crate::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
     SessionInfo, is_session_name,
 };
-use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
+use crate::message::{
+    Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Start, Style, TEXT_BYTES_MAX,
+};
 use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// Longest body of a request.
@@ -60,6 +62,8 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub(super) const DESKS: &str = "/desk/";
 /// Asked by load balancers, which have no login.
 const HEALTH: &str = "/health";
+/// What everybody reads before a login, for the page.
+const BANNER: &str = "banner";
 /// The page at `/`.
 const PAGE: &str = "account.html";
 
@@ -71,6 +75,8 @@ const PROXIED_MAX: usize = 1024;
 pub(super) struct Shared {
     pub(super) logins: Arc<Logins>,
     pub(super) trusted_proxies: TrustedProxies,
+    /// What everybody reads before a login; it may be empty.
+    pub(super) banner: String,
     /// Who has not shown a login yet.
     pub(super) gate: Gate,
     /// A permit for each connection of a trusted proxy.
@@ -91,14 +97,15 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         logins: Arc<Logins>,
-        trusted_proxies: TrustedProxies,
+        told: Start,
         web_certificate: Option<Arc<WebCertificate>>,
         guests: Guests,
         identity: Identity,
     ) -> Shared {
         Shared {
             logins,
-            trusted_proxies,
+            trusted_proxies: told.trusted_proxies,
+            banner: told.banner,
             gate: Gate::default(),
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
             web_certificate,
@@ -370,6 +377,7 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
             Some(login) => list(&connection.shared.logins, &login).await,
             None => unauthorized(),
         },
+        (&Method::GET, None, BANNER) => banner(&connection.shared.banner),
         (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
             Some(login) => choices(connection, &login).await,
             None => unauthorized(),
@@ -399,6 +407,12 @@ fn health(logins: &Logins) -> Answer {
     } else {
         plain(StatusCode::OK, "ok")
     }
+}
+
+fn banner(text: &str) -> Answer {
+    let mut answer = plain(StatusCode::OK, "");
+    *answer.body_mut() = text.to_owned().into();
+    answer
 }
 
 fn moved_home() -> Answer {

@@ -91,8 +91,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let port = listeners.first().and_then(|listener| listener.local_addr().ok());
         let guests = Guests::new(told.has_guests, port.map_or(0, |address| address.port()));
         let identity = certificates.identity.clone();
-        let shared =
-            Shared::new(logins.clone(), told.trusted_proxies, web_certificate, guests, identity);
+        let shared = Shared::new(logins.clone(), told, web_certificate, guests, identity);
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&certificates) => Ok(()),

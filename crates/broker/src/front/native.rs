@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::framing::Deframer;
-use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
+use thinc_protocol::limits::{AUTH_PROMPTS_MAX, PREAUTH_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_session_server::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
 use thinc_transport::split_desktop_id;
@@ -156,7 +156,7 @@ async fn admit<S: ViewerTransport>(
                 _ => return viewer.refuse(REFUSED).await,
             }
         }
-        Message::Account(name) => match log_in(logins, viewer, &name, &connection).await? {
+        Message::Account(name) => match log_in(shared, viewer, &name, &connection).await? {
             Ok((login, secrets)) => (login, secrets, None),
             Err(reason) => return viewer.refuse(reason).await,
         },
@@ -243,7 +243,7 @@ fn parse_credential(bytes: &[u8]) -> Option<(Secret, Secret, String)> {
 
 /// The login, with its secrets; or why there is none.
 async fn log_in<S: ViewerTransport>(
-    logins: &Logins,
+    shared: &Shared,
     viewer: &mut Viewer<S>,
     user: &str,
     connection: &NewConnection,
@@ -251,7 +251,10 @@ async fn log_in<S: ViewerTransport>(
     if user.is_empty() || user.len() > USER_BYTES_MAX || user.contains(char::is_control) {
         return Ok(Err(REFUSED));
     }
-    let peer = connection.peer;
+    let (peer, logins) = (connection.peer, &shared.logins);
+    if !show_banner(viewer, &shared.banner).await? {
+        return Ok(Err(REFUSED));
+    }
     let mut attempt = logins.begin(peer.address, user.to_owned()).await?;
     loop {
         let Some((reply, agent)) = logins.next(&mut attempt).await else {
@@ -295,6 +298,23 @@ async fn log_in<S: ViewerTransport>(
             }
         }
     }
+}
+
+/// Shows the text line by line, as a viewer takes control characters for an attack; false if it
+/// does not go on.
+async fn show_banner<S: ViewerTransport>(viewer: &mut Viewer<S>, text: &str) -> io::Result<bool> {
+    let lines: Vec<AuthPrompt<'_>> =
+        text.lines().map(|text| AuthPrompt { style: PromptStyle::Text, text }).collect();
+    for some in lines.chunks(AUTH_PROMPTS_MAX) {
+        let mut bytes = Vec::new();
+        AuthPrompts(some.to_vec()).encode(&mut bytes);
+        viewer.send(&bytes).await?;
+        match timeout(AUTH_TIMEOUT, viewer.next()).await {
+            Ok(Ok(Message::Answers(answers))) if answers.is_empty() => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
 }
 
 fn shown(prompt: &Prompt) -> AuthPrompt<'_> {

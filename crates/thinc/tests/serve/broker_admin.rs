@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use thinc_protocol::auth::PromptStyle;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{ConnectOptions, Link, connect, establish};
 
@@ -44,6 +45,12 @@ fn a_configuration_is_checked_without_starting_anything() {
     assert!(said.contains("no account no-such-account"), "{said}");
     let (_, said) = check(&file, &right, &["--front-user", "root"]);
     assert!(said.contains("this account is root"), "the command line takes precedence: {said}");
+    let banner = file.with_extension("banner");
+    fs::write(&banner, "Welcome.\n\x1b[2J").unwrap();
+    let (_, said) = check(&file, &format!("{right}banner = {banner:?}\n"), &[]);
+    let place = format!("banner: {}: line 2 of the banner contains", banner.display());
+    assert!(said.contains(&place), "{said}");
+    fs::remove_file(&banner).unwrap();
     let keys = "tls-cert = '/no/such.pem'\ntls-key = '/no/such.pem'\n";
     let (_, said) = check(&file, &format!("{right}{keys}"), &[]);
     assert!(said.contains("/no/such.pem"), "{said}");
@@ -320,4 +327,40 @@ fn a_message_of_the_administrator_is_shown_at_once_or_to_the_next_viewer() {
     wrong(&[&"x".repeat(1001)], "it has 1001 bytes; 1 to 1000 are allowed");
     let program = broker.folder.join("bin/thinc");
     assert!(!anna.can(&format!("{} admin message --user {} x", program.display(), otto.name)));
+}
+
+#[test]
+fn everybody_reads_the_banner_before_a_login() {
+    if is_skipped() {
+        return;
+    }
+    let lines: Vec<String> = (1..=9).map(|number| format!("Rule {number}: be kind.")).collect();
+    let text = lines.join("\n");
+    let broker = Broker::with_config(|folder| {
+        let file = folder.join("banner");
+        fs::write(&file, format!("{text}\n")).unwrap();
+        format!("banner = {file:?}\n")
+    });
+    let answer = broker.browser().open("GET", "/banner", &[], "").0;
+    assert_eq!((answer.status, answer.text()), (200, text.clone()));
+
+    // A native viewer shows it before it asks for the password, more of it than one message holds.
+    let anna = broker.account();
+    let link: Link = format!("https://{}/", broker.address).parse().unwrap();
+    let known_hosts = Some(broker.folder.join("known_hosts"));
+    let options = ConnectOptions { known_hosts, ..connect_options() };
+    let mut read = Vec::new();
+    let result = establish(&link, &options).unwrap().log_in(&anna.name, &mut |prompts| {
+        let questions = prompts.iter().filter(|prompt| prompt.style != PromptStyle::Text);
+        let answers = questions.map(|_| RIGHT.as_bytes().to_vec()).collect();
+        read.extend(prompts.iter().map(|prompt| prompt.text.to_owned()));
+        Some(answers)
+    });
+    assert!(result.is_ok());
+    assert_eq!(read[..9], lines[..]);
+    assert!(read[9].contains("Password"), "{read:?}");
+
+    let without = Broker::start();
+    let answer = without.browser().open("GET", "/banner", &[], "").0;
+    assert_eq!((answer.status, answer.text()), (200, String::new()));
 }
