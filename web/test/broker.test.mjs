@@ -110,7 +110,12 @@ async function start(t, banner) {
   const [, address] = await fileHas(out, (text) => /listens on (\S+);/.exec(text));
   /** Kills the one process of this user whose command line has these words; returns its id. */
   const kill = (owner, words) => {
-    const found = run("pgrep", "--uid", owner, "--full", words).toString().trim().split("\n");
+    // The front is a child of this broker; others may run beside it.
+    const parent = owner === "nobody" ? ["--parent", String(broker.pid)] : [];
+    const found = run("pgrep", ...parent, "--uid", owner, "--full", words)
+      .toString()
+      .trim()
+      .split("\n");
     assert.equal(found.length, 1, `${words}: ${found}`);
     process.kill(Number(found[0]), "SIGKILL");
     return Number(found[0]);
@@ -455,8 +460,11 @@ test("a guest without an account sees a desktop, and types when its owner lets t
     (now) => now !== undefined && viewers().length === 2,
     "the front",
   );
-  await guest.reload();
+  // By WebTransport too.
+  await guest.goto(`${new URL("./", guest.url()).href}?transport=webtransport`);
   await ready();
+  const way = await guest.evaluate(async () => (await window.thinc.stats()).transport);
+  assert.equal(way, "webtransport");
   assert.equal(listed().invitations[0].used, 1, "a page that is loaded again is no other guest");
   thinc("share", "desk", "--throw-out", "1");
   await guest.getByText("the owner of this session has ended your visit").waitFor();

@@ -4,8 +4,9 @@
 //! The page itself is the broker's: a session's owner could change what its own process serves, and
 //! all pages here have one origin. Knows IDs, tokens and credentials, of which it keeps none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -16,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 use thinc_session_server::answer::{self, Answer, plain, serve_asset, with_header};
 use thinc_session_server::gate::WRONG_SECRET_DELAY;
 use thinc_session_server::websocket;
+use thinc_transport::token::PAGE_KEY_LIFE_S;
 use thinc_transport::{
     DESKTOP_ID_BYTES, Link, Scheme, SpkiPin, base64url, split_desktop_id, token::random,
 };
@@ -25,7 +27,7 @@ use tracing::{debug, info, warn};
 use super::http::{BODY_BYTES_MAX, Connection, ORIGIN_SECRET, Shared, check_origin};
 use super::logins::Login;
 use super::proxied::Peer;
-use super::relay;
+use super::{relay, webtransport};
 use crate::agent::{AgentAnswer, AgentRequest};
 use crate::message::Deed;
 
@@ -37,6 +39,9 @@ const DESKTOPS_MAX: usize = 8192;
 const CREDENTIAL_MARK: &[u8; 8] = b"thinc-g1";
 /// A guest's credential of a session is shorter.
 const CREDENTIAL_BYTES_MAX: usize = 96;
+
+/// Keys of guests' pages; past it the oldest is worth nothing, and its page uses a WebSocket.
+const PAGE_KEYS_MAX: usize = 1024;
 
 /// The answer to every refusal of a guest, whatever the reason.
 pub(super) const NOT_INVITED: &str = "the invitation does not let you in: it was used, has \
@@ -61,9 +66,19 @@ pub(super) struct Guests {
     desktops: Mutex<HashMap<DesktopId, Desktop>>,
     /// The host and port of the last page: viewers in windows do not always tell theirs.
     host: Mutex<Option<String>>,
+    /// Of guests' pages, for WebTransport; the oldest first.
+    page_keys: Mutex<VecDeque<PageKey>>,
+}
+
+/// Stands for a guest's credential where a page can show neither cookie nor secret.
+struct PageKey {
+    key: [u8; 32],
+    guest: Admitted,
+    ends: Instant,
 }
 
 /// A guest that was let in.
+#[derive(Clone)]
 pub(super) struct Admitted {
     id: DesktopId,
     credential: Vec<u8>,
@@ -104,7 +119,13 @@ pub(super) fn parse_id(text: &str) -> Option<DesktopId> {
 
 impl Guests {
     pub(super) fn new(is_allowed: bool, port: u16) -> Guests {
-        Guests { is_allowed, port, desktops: Mutex::default(), host: Mutex::default() }
+        Guests {
+            is_allowed,
+            port,
+            desktops: Mutex::default(),
+            host: Mutex::default(),
+            page_keys: Mutex::default(),
+        }
     }
 
     fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -159,6 +180,25 @@ impl Guests {
             // An agent, or a session, of a version without guests.
             Err(error) => debug!("{}'s desktop {name} has no guests: {error}", login.user),
         }
+    }
+
+    /// A key for pages of this guest.
+    fn mint_page_key(&self, guest: Admitted) -> [u8; 32] {
+        let mut keys = Guests::lock(&self.page_keys);
+        if keys.len() >= PAGE_KEYS_MAX {
+            keys.pop_front();
+        }
+        let (key, ends) = (random(), Instant::now() + Duration::from_secs(PAGE_KEY_LIFE_S));
+        keys.push_back(PageKey { key, guest, ends });
+        key
+    }
+
+    /// The guest of a key that this front has minted for pages of this desktop.
+    pub(super) fn of_page_key(&self, id: DesktopId, key: &[u8]) -> Option<Admitted> {
+        let keys = Guests::lock(&self.page_keys);
+        // Of 256 random bits: how long comparing takes tells nothing of use.
+        let found = keys.iter().find(|entry| entry.key == key && entry.guest.id == id)?;
+        (found.ends > Instant::now()).then(|| found.guest.clone())
     }
 
     fn desktop(&self, id: &DesktopId) -> Option<Desktop> {
@@ -316,8 +356,14 @@ pub(super) async fn route(
                 Err(reason) => no_visit(connection.peer, reason),
             }
         }
-        // Guests come over WebSocket.
-        (&Method::GET, "webtransport") => answer::offer_webtransport(None, &[]),
+        (&Method::GET, webtransport::FILE) => {
+            let (shared, headers) = (&connection.shared, request.headers());
+            match Admitted::of_headers(id, headers, secret_of(headers)) {
+                None => not_invited(),
+                // The session decides when the page comes.
+                Some(guest) => connection.offer_webtransport(&shared.guests.mint_page_key(guest)),
+            }
+        }
         (&Method::GET | &Method::HEAD, file) => {
             let file = match file {
                 "" if cookie_of(&id, request.headers()).is_some() => "index.html",
@@ -500,6 +546,22 @@ mod tests {
         assert_eq!((read.id, read.credential), (guest.id, guest.credential));
         assert!(Admitted::of_viewer_credential(&credential[..20]).is_none());
         assert!(Admitted::of_viewer_credential(&[0; 90]).is_none());
+    }
+
+    #[test]
+    fn a_page_key_is_of_one_guest_and_one_desktop() {
+        let guests = Guests::new(true, 443);
+        let guest = |id| Admitted { id: [id; 16], credential: vec![id; 64] };
+        let keys = [1, 2].map(|id| guests.mint_page_key(guest(id)));
+        let found = guests.of_page_key([1; 16], &keys[0]).unwrap();
+        assert_eq!((found.id, found.credential), ([1; 16], vec![1; 64]));
+        assert!(guests.of_page_key([2; 16], &keys[0]).is_none());
+        assert!(guests.of_page_key([1; 16], &keys[0][1..]).is_none());
+        for _ in 0..PAGE_KEYS_MAX - 1 {
+            guests.mint_page_key(guest(3));
+        }
+        assert!(guests.of_page_key([1; 16], &keys[0]).is_none(), "the oldest has made room");
+        assert!(guests.of_page_key([2; 16], &keys[1]).is_some());
     }
 
     #[test]

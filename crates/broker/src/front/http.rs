@@ -223,6 +223,13 @@ impl Connection {
         self.deadline.send_replace(None);
     }
 
+    /// How its page connects over QUIC, with this key.
+    pub(super) fn offer_webtransport(&self, key: &[u8]) -> Answer {
+        // A reverse proxy forwards no UDP.
+        let certificate = self.shared.web_certificate.as_deref().filter(|_| !self.is_proxied);
+        answer::offer_webtransport(certificate, key)
+    }
+
     /// For the one WebSocket that it can become.
     pub(super) fn take_tcp(&self) -> Option<OwnedFd> {
         self.tcp.lock().expect("no holder of this lock can panic").take()
@@ -351,12 +358,8 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
         (&Method::GET, Some(name), "ws") => open(connection, name, request).await,
         (&Method::GET, Some(_), webtransport::FILE) => {
             match login_of(connection, request.headers()).await {
-                // A reverse proxy forwards no UDP.
-                Some(_) if connection.is_proxied => answer::offer_webtransport(None, &[]),
                 Some(login) => {
-                    let shared = &connection.shared;
-                    let certificate = shared.web_certificate.as_deref();
-                    answer::offer_webtransport(certificate, &shared.page_keys.mint(&login))
+                    connection.offer_webtransport(&connection.shared.page_keys.mint(&login))
                 }
                 None => unauthorized(),
             }

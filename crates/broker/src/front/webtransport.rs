@@ -1,7 +1,7 @@
-//! A page's viewer over WebTransport: the key that its own request over HTTPS has brought it, then
-//! the bytes of its person's desktop in both directions. Beside the path: from quic.rs, to
-//! relay.rs. Browsers send no cookies here. Knows keys and names of desktops; never what the stream
-//! carries.
+//! A page's viewer over WebTransport, of a person or a guest: the key that its own request over
+//! HTTPS has brought it, then the bytes of a desktop in both directions. Beside the path: from
+//! quic.rs, to relay.rs. Browsers send no cookies here. Knows keys and names of desktops; never
+//! what the stream carries.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info, warn};
 
+use super::guests::{self, Admitted, DesktopId, JOIN, NoVisit, Visit};
 use super::http::{DESKS, NewConnection, Shared};
 use super::logins::{Login, Logins};
 use super::relay::{self, ViewerTransport as _};
@@ -75,12 +76,22 @@ impl Refusal {
     }
 }
 
+/// What a page may open.
+enum Wanted {
+    /// A desktop of this person.
+    Own(Arc<Login>, String),
+    /// The desktop that this guest was let in to.
+    Guests(Admitted),
+}
+
 /// What a page has opened.
 struct Opened {
     stream: QuicStream,
-    login: Arc<Login>,
+    owner: Arc<Login>,
     name: String,
     session: UnixStream,
+    /// Its viewer is the owner's, or a guest's.
+    deed: Deed,
 }
 
 /// Serves a browser until its connection ends.
@@ -93,20 +104,34 @@ pub(super) async fn serve(
     let NewConnection { number, peer, task: _, pass } = connection;
     let admitted = async {
         let request = browser.request().await?;
-        let refusal = match check(&shared, request.head()) {
-            Err(refusal) => refusal,
-            Ok((login, name)) => match relay::open(&login, &name).await {
+        let opened = match check(&shared, request.head()) {
+            Err(refusal) => Err(refusal),
+            Ok(Wanted::Own(owner, name)) => match relay::open(&owner, &name).await {
                 Err(reason) => {
-                    info!("{peer}: {} cannot open {name}: {reason}", login.user);
-                    Refusal::Desktop
+                    info!("{peer}: {} cannot open {name}: {reason}", owner.user);
+                    Err(Refusal::Desktop)
                 }
                 Ok(session) => {
                     let (guests, host) = (&shared.guests, Ok(request.head().authority));
-                    guests.offer(&login, &name, shared.identity.pin(), host).await;
-                    let stream = request.accept().await?;
-                    return Ok(Some(Opened { stream, login, name, session }));
+                    guests.offer(&owner, &name, shared.identity.pin(), host).await;
+                    Ok((owner, name, session, Deed::Opened))
                 }
             },
+            Ok(Wanted::Guests(guest)) => match guest.visit(&shared, peer).await {
+                Err(NoVisit::NotInvited) => Err(Refusal::Key),
+                Err(NoVisit::Later(reason)) => {
+                    info!("{peer}: a guest has to wait: {reason}");
+                    Err(Refusal::Desktop)
+                }
+                Ok(Visit { owner, name, session }) => Ok((owner, name, session, Deed::Visited)),
+            },
+        };
+        let refusal = match opened {
+            Ok((owner, name, session, deed)) => {
+                let stream = request.accept().await?;
+                return Ok(Some(Opened { stream, owner, name, session, deed }));
+            }
+            Err(refusal) => refusal,
         };
         info!("{peer}: WebTransport refused: {}", refusal.reason());
         if refusal == Refusal::Key {
@@ -114,26 +139,35 @@ pub(super) async fn serve(
         }
         request.refuse(refusal.status()).await.map(|()| None)
     };
-    let Opened { mut stream, login, name, session } = match timeout_at(deadline, admitted).await {
+    let opened = match timeout_at(deadline, admitted).await {
         Err(_) => return debug!("{peer}: no WebTransport session within {AUTH_TIMEOUT:?}"),
         Ok(Err::<_, std::io::Error>(error)) => return debug!("{peer}: {error}"),
         Ok(Ok(None)) => return,
         Ok(Ok(Some(opened))) => opened,
     };
+    let Opened { mut stream, owner, name, session, deed } = opened;
     drop(pass);
     stream.set_authenticated();
-    info!("{peer}: {} opens {name} (WebTransport)", login.user);
-    shared.logins.note(&login, peer.address, number, Deed::Opened, &name).await;
+    let is_guest = deed == Deed::Visited;
+    let who = if is_guest { "a guest of " } else { "" };
+    info!("{peer}: {who}{} opens {name} (WebTransport)", owner.user);
+    shared.logins.note(&owner, peer.address, number, deed, &name).await;
+    let owner_left = async {
+        match is_guest {
+            true => std::future::pending().await,
+            false => owner.has_ended().await,
+        }
+    };
     tokio::select! {
         result = stream.relay_to(session, Vec::new()) => {
             if let Err(error) = result {
                 warn_unless_ended(peer, &error);
             }
         }
-        () = login.has_ended() => {}
+        () = owner_left => {}
     }
-    info!("{peer}: {} has left", login.user);
-    shared.logins.note(&login, peer.address, number, Deed::Left, &name).await;
+    info!("{peer}: {who}{} has left", owner.user);
+    shared.logins.note(&owner, peer.address, number, Deed::Left, &name).await;
 }
 
 fn warn_unless_ended(peer: super::proxied::Peer, error: &std::io::Error) {
@@ -144,21 +178,39 @@ fn warn_unless_ended(peer: super::proxied::Peer, error: &std::io::Error) {
 }
 
 /// Whose page requests which desktop.
-fn check(shared: &Shared, request: RequestHead<'_>) -> Result<(Arc<Login>, String), Refusal> {
-    let name = desktop_of(request.path).ok_or(Refusal::Path)?;
+fn check(shared: &Shared, request: RequestHead<'_>) -> Result<Wanted, Refusal> {
+    let desktop = desktop_of(request.path).ok_or(Refusal::Path)?;
     let origin = request.origin.and_then(|origin| origin.strip_prefix("https://"));
     if !origin.is_some_and(|origin| origin.eq_ignore_ascii_case(request.authority)) {
         return Err(Refusal::Origin);
     }
     let key = request.query.and_then(|query| query.strip_prefix("key="));
     let key = key.and_then(base64url::decode).ok_or(Refusal::Key)?;
-    let login = shared.page_keys.login(&key, &shared.logins).ok_or(Refusal::Key)?;
-    Ok((login, name.to_owned()))
+    match desktop {
+        Desktop::Own(name) => {
+            let login = shared.page_keys.login(&key, &shared.logins).ok_or(Refusal::Key)?;
+            Ok(Wanted::Own(login, name.to_owned()))
+        }
+        Desktop::Guests(id) => {
+            shared.guests.of_page_key(id, &key).map(Wanted::Guests).ok_or(Refusal::Key)
+        }
+    }
 }
 
-fn desktop_of(path: &str) -> Option<&str> {
+/// What a path names.
+#[derive(Debug, PartialEq, Eq)]
+enum Desktop<'a> {
+    Own(&'a str),
+    Guests(DesktopId),
+}
+
+fn desktop_of(path: &str) -> Option<Desktop<'_>> {
+    if let Some(rest) = path.strip_prefix(JOIN) {
+        let (id, file) = rest.split_once('/')?;
+        return guests::parse_id(id).filter(|_| file == FILE).map(Desktop::Guests);
+    }
     let (name, file) = path.strip_prefix(DESKS)?.split_once('/')?;
-    (file == FILE && is_session_name(name)).then_some(name)
+    (file == FILE && is_session_name(name)).then_some(Desktop::Own(name))
 }
 
 #[cfg(test)]
@@ -167,7 +219,11 @@ mod tests {
 
     #[test]
     fn only_the_address_of_a_desktop_is_served() {
-        assert_eq!(desktop_of("/desk/xfce/webtransport"), Some("xfce"));
+        assert_eq!(desktop_of("/desk/xfce/webtransport"), Some(Desktop::Own("xfce")));
+        let id = "0".repeat(31) + "7";
+        let guests = desktop_of(&format!("/join/{id}/webtransport")).map(|it| format!("{it:?}"));
+        assert!(guests.is_some_and(|it| it.starts_with("Guests")));
+        assert_eq!(desktop_of(&format!("/join/{id}/ws")), None);
         for path in [
             "/webtransport",
             "/desk/webtransport",
@@ -176,6 +232,7 @@ mod tests {
             "/desk/xfce/ws",
             "/desk/xfce/webtransport/",
             "/desk/xfce",
+            "/join/xfce/webtransport",
         ] {
             assert_eq!(desktop_of(path), None, "{path}");
         }
