@@ -44,9 +44,12 @@ pub(crate) fn main(
         Ok(pam) => pam,
         Err(error) => {
             // The person learns nothing of it.
-            crate::report!("thinc: login of {user:?} from {from} refused: {error}");
             let refused = Reply::Refused { attempt, reason: Reason::Refused };
             let _ = packets::send(&*socket, &refused.encode(), &[]);
+            // A name that no account has may be a password in the wrong field.
+            let known = User::from_name(&user).ok().flatten();
+            let whose = known.map_or("an unknown account".to_owned(), |account| account.name);
+            crate::report!("thinc: login of {whose} from {from} refused: {error}");
             return Ok(());
         }
     };

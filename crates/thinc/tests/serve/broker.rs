@@ -524,6 +524,10 @@ fn every_refusal_is_the_same_answer_after_the_same_time() {
     for ((user, _), (answers, _)) in cases.iter().zip(&results) {
         assert!(answers.iter().all(|answer| answer == first), "{user}: {answers:?}");
     }
+    // A name that no account has may be a password in the wrong field.
+    let log = broker.log();
+    assert!(log.contains("login of an unknown account from"), "{log}");
+    assert!(!log.contains("nobody-of-this-name"), "{log}");
     let is_even = |means: &[Duration]| {
         let (fastest, slowest) = (means.iter().min().unwrap(), means.iter().max().unwrap());
         assert!(slowest.as_secs_f64() / fastest.as_secs_f64() < 1.2, "{means:?}");
