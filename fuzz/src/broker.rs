@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use thinc_broker::acme::Told;
-use thinc_broker::admin::{AdminRequest, AdminStatus};
+use thinc_broker::admin::{AdminRequest, AdminStatus, Named};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Start, Style};
 use thinc_broker::proxy::{
@@ -111,8 +111,15 @@ pub fn admin(input: &[u8]) {
 /// Each kind.
 pub fn admin_seeds() -> Vec<Vec<u8>> {
     let status = AdminStatus { is_draining: true, logins: 3, viewers: 2 };
-    let requests = [AdminRequest::Status, AdminRequest::Drain, AdminRequest::Resume];
-    let requests = requests.iter().map(|request| request.encode().to_vec());
+    let named = Named { user: "anna".to_owned(), session: "xfce".to_owned() };
+    let requests = [
+        AdminRequest::Status,
+        AdminRequest::Drain,
+        AdminRequest::Resume,
+        AdminRequest::Ended(named.clone()),
+        AdminRequest::Told(named),
+    ];
+    let requests = requests.iter().map(AdminRequest::encode);
     requests.chain([status.encode()]).collect()
 }
 

@@ -3,21 +3,23 @@
 //! the kernel says who is there. Knows bytes; never a session.
 //!
 //! ```text
-//! request:  what u8 (0 STATUS, 1 DRAIN, 2 RESUME)
+//! request:  what u8 (0 STATUS, 1 DRAIN, 2 RESUME), or
+//!           what u8 (3 ENDED, 4 TOLD) | user text | session text, for the audit log
 //! answer:   draining u8 | logins u32 | viewers u32, little-endian
+//! text:     length u8 | bytes
 //! ```
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::BrokerError;
+use crate::agent::is_session_name;
 
 /// In the broker's state folder, which only root can enter.
 const SOCKET: &str = "admin.sock";
@@ -31,7 +33,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const ANSWER_BYTES: usize = 9;
 
 /// What root asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminRequest {
     /// What the broker does.
     Status,
@@ -39,12 +41,56 @@ pub enum AdminRequest {
     Drain,
     /// From now on both.
     Resume,
+    /// For the audit log: root has ended this desktop.
+    Ended(Named),
+    /// For the audit log: root has shown a message there.
+    Told(Named),
+}
+
+/// A desktop of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The account's name, or its number.
+    pub user: String,
+    /// The desktop's name.
+    pub session: String,
+}
+
+impl Named {
+    fn encode(&self, what: u8) -> Vec<u8> {
+        let mut bytes = vec![what];
+        for text in [&self.user, &self.session] {
+            let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
+            bytes.push(text.len() as u8);
+            bytes.extend(text.as_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Named> {
+        let text = |bytes: &[u8]| -> Option<(String, usize)> {
+            let (&length, rest) = bytes.split_first()?;
+            let text = std::str::from_utf8(rest.get(..usize::from(length))?).ok()?;
+            Some((text.to_owned(), 1 + text.len()))
+        };
+        let (user, end) = text(bytes)?;
+        let (session, length) = text(&bytes[end..])?;
+        let is_whole = end + length == bytes.len();
+        let is_named = !user.is_empty() && !user.contains(char::is_control);
+        (is_whole && is_named && is_session_name(&session)).then_some(Named { user, session })
+    }
 }
 
 impl AdminRequest {
     /// The message.
-    pub fn encode(self) -> [u8; 1] {
-        [self as u8]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            AdminRequest::Status => vec![0],
+            AdminRequest::Drain => vec![1],
+            AdminRequest::Resume => vec![2],
+            AdminRequest::Ended(named) => named.encode(3),
+            AdminRequest::Told(named) => named.encode(4),
+        }
     }
 
     /// Reads a message; `None` if it is none.
@@ -53,6 +99,8 @@ impl AdminRequest {
             [0] => Some(AdminRequest::Status),
             [1] => Some(AdminRequest::Drain),
             [2] => Some(AdminRequest::Resume),
+            [3, named @ ..] => Named::decode(named).map(AdminRequest::Ended),
+            [4, named @ ..] => Named::decode(named).map(AdminRequest::Told),
             _ => None,
         }
     }
@@ -95,10 +143,10 @@ impl AdminStatus {
 }
 
 /// Asks the broker whose state folder this is.
-pub fn ask(state: &Path, request: AdminRequest) -> Result<AdminStatus, BrokerError> {
+pub fn ask(state: &Path, request: &AdminRequest) -> Result<AdminStatus, BrokerError> {
     let path = state.join(SOCKET);
     let asked = || -> io::Result<Option<AdminStatus>> {
-        let mut stream = UnixStream::connect(&path)?;
+        let mut stream = std::os::unix::net::UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(&request.encode())?;
@@ -130,24 +178,46 @@ impl AdminSocket {
         Ok(AdminSocket { listener, path })
     }
 
-    /// Answers, one after the other, without end.
-    pub(crate) async fn serve(&self, answer: impl Fn(AdminRequest) -> AdminStatus) {
+    /// Answers, one after the other, without end. `answer` also gets the user ID with which the
+    /// administrator logged in, where the kernel knows it (pam_loginuid).
+    pub(crate) async fn serve(&self, answer: impl Fn(AdminRequest, Option<u32>) -> AdminStatus) {
         loop {
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            if stream.peer_cred().map_or(true, |peer| peer.uid() != 0) {
+            let Some(peer) = stream.peer_cred().ok().filter(|peer| peer.uid() == 0) else {
                 continue;
-            }
-            let mut request = [0; 1];
-            let read = timeout(REQUEST_TIMEOUT, stream.read_exact(&mut request)).await;
-            if let (Ok(Ok(_)), Some(request)) = (read, AdminRequest::decode(&request)) {
-                let bytes = answer(request).encode();
+            };
+            let read = timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await;
+            if let Ok(Ok(Some(request))) = read {
+                let by = peer.pid().and_then(login_uid);
+                let bytes = answer(request, by).encode();
                 let _ = timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await;
             }
         }
     }
+}
+
+async fn read_request(stream: &mut UnixStream) -> io::Result<Option<AdminRequest>> {
+    let mut bytes = vec![stream.read_u8().await?];
+    if bytes[0] >= 3 {
+        for _ in 0..2 {
+            let length = stream.read_u8().await?;
+            bytes.push(length);
+            let start = bytes.len();
+            bytes.resize(start + usize::from(length), 0);
+            stream.read_exact(&mut bytes[start..]).await?;
+        }
+    }
+    Ok(AdminRequest::decode(&bytes))
+}
+
+/// Of a process that has asked; it is still there, as it waits for the answer.
+fn login_uid(process: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/loginuid")).ok()?;
+    // The largest number means that nobody has logged in.
+    text.trim().parse().ok().filter(|&uid| uid != u32::MAX)
 }
 
 impl Drop for AdminSocket {
@@ -162,8 +232,22 @@ mod tests {
 
     #[test]
     fn each_message_survives_and_no_part_or_extension_of_it_is_one() {
-        for request in [AdminRequest::Status, AdminRequest::Drain, AdminRequest::Resume] {
-            assert_eq!(AdminRequest::decode(&request.encode()), Some(request));
+        let named =
+            |user: &str, session: &str| Named { user: user.into(), session: session.into() };
+        for request in [
+            AdminRequest::Status,
+            AdminRequest::Drain,
+            AdminRequest::Resume,
+            AdminRequest::Ended(named("anna", "xfce")),
+            AdminRequest::Told(named("anna", "xfce")),
+        ] {
+            let bytes = request.encode();
+            assert!((0..bytes.len()).all(|end| AdminRequest::decode(&bytes[..end]).is_none()));
+            assert!(AdminRequest::decode(&[&bytes[..], &[0]].concat()).is_none());
+            assert_eq!(AdminRequest::decode(&bytes), Some(request));
+        }
+        for wrong in [named("", "xfce"), named("a\nb", "xfce"), named("anna", "../x")] {
+            assert!(AdminRequest::decode(&AdminRequest::Told(wrong.clone()).encode()).is_none());
         }
         assert!([&[][..], &[3], &[0, 0]].iter().all(|bytes| AdminRequest::decode(bytes).is_none()));
         let status = AdminStatus { is_draining: true, logins: 258, viewers: u32::MAX };

@@ -33,8 +33,10 @@ pub(crate) enum Event {
     GuestCame,
     /// The viewer of a person or a guest was disconnected.
     SessionLeft,
-    /// A person has ended a desktop.
+    /// A person or the administrator has ended a desktop.
     SessionEnded,
+    /// The administrator has shown a message on a desktop.
+    Message,
     /// Earlier events could not be written; `count` says how many.
     Lost,
 }
@@ -57,6 +59,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'a str>,
+    /// The user ID with which the administrator logged in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
 }
@@ -71,6 +76,7 @@ impl<'a> Entry<'a> {
             session: None,
             seconds: None,
             reason: None,
+            by: None,
             count: None,
         }
     }

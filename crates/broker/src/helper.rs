@@ -25,7 +25,7 @@ use tokio::task::LocalSet;
 use tokio::time::{sleep, sleep_until};
 
 use crate::acme::{self, AcmeOptions};
-use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
+use crate::admin::{AdminRequest, AdminSocket, AdminStatus, Named};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
 use crate::certificate::{self, Certificate, Pem, pipe_with};
@@ -329,10 +329,20 @@ impl State {
         self.audit.record(&entry.lasted(viewer.since.elapsed()));
     }
 
-    fn administrate(&mut self, request: AdminRequest) -> AdminStatus {
+    fn administrate(&mut self, request: &AdminRequest, by: Option<u32>) -> AdminStatus {
         self.expire(Instant::now());
+        let event = match request {
+            AdminRequest::Ended(named) => Some((Event::SessionEnded, named)),
+            AdminRequest::Told(named) => Some((Event::Message, named)),
+            _ => None,
+        };
+        if let Some((event, Named { user, session })) = event {
+            let (user, session) = (Some(user.as_str()), Some(session.as_str()));
+            let reason = Some("by the administrator");
+            self.audit.record(&Entry { user, session, reason, by, ..Entry::new(event) });
+        }
         let change = match request {
-            AdminRequest::Status => None,
+            AdminRequest::Status | AdminRequest::Ended(_) | AdminRequest::Told(_) => None,
             AdminRequest::Drain => Some(true),
             AdminRequest::Resume => Some(false),
         };
@@ -392,7 +402,7 @@ async fn run(
         .map_err(|error| BrokerError::System("listen for the administrator", error))?;
     let for_admin = state.clone();
     tokio::task::spawn_local(async move {
-        admin.serve(|request| for_admin.borrow_mut().administrate(request)).await;
+        admin.serve(|request, by| for_admin.borrow_mut().administrate(&request, by)).await;
     });
     let issued = Rc::new(Notify::new());
     let hangup = stop(SignalKind::hangup())?;

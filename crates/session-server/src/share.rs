@@ -195,6 +195,9 @@ pub struct ViewerStatus {
     pub control: bool,
     /// Its address and kind.
     pub from: String,
+    /// When it was connected, in seconds since 1970; 0 from a session before this field.
+    #[serde(default)]
+    pub since_s: u64,
 }
 
 /// What requests need.

@@ -14,9 +14,10 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
-use thinc_broker::admin::{AdminRequest, AdminStatus, ask};
+use thinc_broker::admin::{AdminRequest, AdminStatus, Named, ask};
 use thinc_broker::config::Config;
 use thinc_broker::{BrokerOptions, end_logins};
+use thinc_protocol::wire::printable;
 use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::MainError;
@@ -41,6 +42,8 @@ struct Desktop {
     /// Of all its processes; memory that several share is divided among them.
     memory_bytes: u64,
     processes: usize,
+    /// Who shows it; `None` if it does not answer.
+    viewers: Option<Vec<ViewerOf>>,
     /// The private folder of the desktop, where its sockets are.
     #[serde(skip)]
     folder: PathBuf,
@@ -49,6 +52,17 @@ struct Desktop {
     /// Tells this process from a later one with the same ID.
     #[serde(skip)]
     started_ticks: u64,
+}
+
+/// A viewer of a desktop, as its session process says.
+#[derive(Clone, Debug, Serialize)]
+struct ViewerOf {
+    /// Its address and kind.
+    from: String,
+    /// What a guest calls itself.
+    guest: Option<String>,
+    /// Seconds since it was connected; `None` from a session of an earlier version.
+    age_s: Option<u64>,
 }
 
 /// A process, from /proc/PID/stat.
@@ -60,7 +74,10 @@ struct Process {
 
 /// `thinc admin sessions`.
 pub(crate) fn sessions(options: &AdminSessions) -> Result<ExitCode, MainError> {
-    let found = desktops()?;
+    let mut found = desktops()?;
+    for desktop in &mut found {
+        desktop.viewers = viewers(desktop);
+    }
     if options.json {
         print(&serde_json::to_string_pretty(&found)?);
         return Ok(ExitCode::SUCCESS);
@@ -73,19 +90,70 @@ pub(crate) fn sessions(options: &AdminSessions) -> Result<ExitCode, MainError> {
     let users = width(&mut found.iter().map(|desktop| desktop.user.chars().count()));
     let names = width(&mut found.iter().map(|desktop| desktop.name.len()));
     print(&format!(
-        "{:users$}  {:names$}  {:>8}  {:>9}  {:>9}",
+        "{:users$}  {:names$}  {:>8}  {:>9}  {:>9}  VIEWERS",
         "USER", "NAME", "AGE", "MEMORY", "PROCESSES"
     ));
-    for Desktop { user, name, age_s, memory_bytes, processes, .. } in found {
+    for Desktop { user, name, age_s, memory_bytes, processes, viewers, .. } in found {
         let (age, memory) = (age_text(age_s), format!("{} MiB", memory_bytes >> 20));
-        print(&format!("{user:users$}  {name:names$}  {age:>8}  {memory:>9}  {processes:>9}"));
+        let viewers = viewers_text(viewers.as_deref());
+        print(&format!(
+            "{user:users$}  {name:names$}  {age:>8}  {memory:>9}  {processes:>9}  {viewers}"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Asks the session process; what it says is the person's word, cut at the limits of an answer.
+fn viewers(desktop: &Desktop) -> Option<Vec<ViewerOf>> {
+    let path = desktop.folder.join(runtime_dir::SHARE_SOCKET);
+    let of_user = rustix::process::Uid::from_raw(desktop.uid);
+    let Ok(ShareAnswer::List { viewers, .. }) = share::send_to(&path, of_user, &ShareRequest::List)
+    else {
+        return None;
+    };
+    let now_s = crate::port::now_s();
+    let told = viewers.into_iter().map(|viewer| ViewerOf {
+        from: printable(&viewer.from).into_owned(),
+        guest: viewer.name.map(|name| printable(&name).into_owned()),
+        age_s: (viewer.since_s > 0).then(|| now_s.saturating_sub(viewer.since_s)),
+    });
+    Some(told.collect())
+}
+
+/// Count, and each with its age: `2: 192.0.2.7:51514 (3 h), 192.0.2.9:40022 (12 min)`.
+fn viewers_text(viewers: Option<&[ViewerOf]>) -> String {
+    let Some(viewers) = viewers else { return "?".to_owned() };
+    let each = viewers.iter().map(|ViewerOf { from, guest, age_s }| {
+        let guest = guest.as_ref().map_or(String::new(), |name| format!("{name} "));
+        match age_s {
+            Some(age_s) => format!("{guest}{from} ({})", age_text(*age_s)),
+            None => format!("{guest}{from}"),
+        }
+    });
+    let each: Vec<String> = each.collect();
+    match viewers.len() {
+        0 => "0".to_owned(),
+        count => format!("{count}: {}", each.join(", ")),
+    }
+}
+
+/// Tells the broker, for its audit log. Desktops go on while it is stopped, and on machines without
+/// one; where it has a folder and does not answer, the administrator learns of the gap.
+fn record(broker: &AdminBroker, request: &AdminRequest) {
+    let state = match state_of(broker.clone()) {
+        Ok(state) => state,
+        Err(error) => return crate::terminal::print_error(&format!("thinc: {error}")),
+    };
+    if state.exists()
+        && let Err(error) = ask(&state, request)
+    {
+        crate::terminal::print_error(&format!("thinc: the audit log does not have this: {error}"));
+    }
+}
+
 /// `thinc admin end`.
 pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
-    let (user, name) = (&options.user, &options.name);
+    let AdminEnd { user, name, broker } = options;
     let of_user: Vec<Desktop> =
         desktops()?.into_iter().filter(|desktop| desktop.user == *user).collect();
     let Some(desktop) = of_user.iter().find(|desktop| desktop.name == *name) else {
@@ -100,6 +168,8 @@ pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
     pidfd_send_signal(&process, Signal::TERM)
         .map_err(|error| format!("cannot end {name} of {user}: {}", io::Error::from(error)))?;
     if has_ended_within(&process, END_TIMEOUT)? {
+        let named = Named { user: user.clone(), session: name.clone() };
+        record(broker, &AdminRequest::Ended(named));
         return Ok(ExitCode::SUCCESS);
     }
     Err(format!(
@@ -111,7 +181,7 @@ pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
 
 /// `thinc admin message`.
 pub(crate) fn message(options: &AdminMessage) -> Result<ExitCode, MainError> {
-    let AdminMessage { user, session, text } = options;
+    let AdminMessage { user, session, text, broker } = options;
     let is_meant = |desktop: &Desktop| {
         user.as_ref().is_none_or(|user| desktop.user == *user)
             && session.as_ref().is_none_or(|session| desktop.name == *session)
@@ -131,6 +201,10 @@ pub(crate) fn message(options: &AdminMessage) -> Result<ExitCode, MainError> {
         let of_user = rustix::process::Uid::from_raw(desktop.uid);
         let sent = share::send_to(&path, of_user, &ShareRequest::Notice(text.clone()));
         let name = format!("{} of {}", desktop.name, desktop.user);
+        if matches!(sent, Ok(ShareAnswer::Noticed(_))) {
+            let named = Named { user: desktop.user.clone(), session: desktop.name.clone() };
+            record(broker, &AdminRequest::Told(named));
+        }
         match sent {
             Ok(ShareAnswer::Noticed(0)) => {
                 print(&format!("{name}: nobody is there; it is shown at the next connection"));
@@ -155,7 +229,7 @@ pub(crate) fn message(options: &AdminMessage) -> Result<ExitCode, MainError> {
 pub(crate) fn drain(options: AdminDrain) -> Result<ExitCode, MainError> {
     let state = state_of(options.broker)?;
     let request = if options.off { AdminRequest::Resume } else { AdminRequest::Drain };
-    let AdminStatus { is_draining, logins, viewers } = ask(&state, request)?;
+    let AdminStatus { is_draining, logins, viewers } = ask(&state, &request)?;
     let what = if is_draining { "takes no new logins" } else { "takes logins" };
     print(&format!("The broker {what}. It has {logins} logins and {viewers} viewers."));
     let count = desktops()?.len();
@@ -173,7 +247,7 @@ pub(crate) fn logout(broker: AdminBroker) -> Result<ExitCode, MainError> {
         return Err("thinc admin needs root".into());
     }
     let state = state_of(broker)?;
-    if ask(&state, AdminRequest::Status).is_ok() {
+    if ask(&state, &AdminRequest::Status).is_ok() {
         return Err("the broker is running: stop it first (systemctl stop thinc-broker)".into());
     }
     let count = end_logins(&state)?;
@@ -231,6 +305,7 @@ fn desktops() -> Result<Vec<Desktop>, MainError> {
             age_s: uptime_s.saturating_sub(process.started_ticks / TICKS_PER_SECOND),
             memory_bytes: family.iter().filter_map(|&pid| memory_bytes(pid)).sum(),
             processes: family.len(),
+            viewers: None,
             pid,
             started_ticks: process.started_ticks,
         });
@@ -320,6 +395,7 @@ mod tests {
             age_s: 0,
             memory_bytes: 0,
             processes: 1,
+            viewers: None,
             pid: me,
             started_ticks,
         };

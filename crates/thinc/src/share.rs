@@ -202,7 +202,7 @@ fn table(invitations: &[InvitationStatus], viewers: &[ViewerStatus], now_s: u64)
     lines.push(String::new());
     lines.push("GUEST  INVITATION  RIGHTS   NAME                 FROM".into());
     for viewer in viewers {
-        let ViewerStatus { guest, invitation, name, control, from } = viewer;
+        let ViewerStatus { guest, invitation, name, control, from, .. } = viewer;
         let number = |number: &Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
         let (guest, invitation) = (number(guest), number(invitation));
         let name = name.as_deref().unwrap_or("(owner)");
@@ -244,6 +244,7 @@ mod tests {
             name: name.map(str::to_owned),
             control: guest.is_none(),
             from: "192.0.2.1:5".into(),
+            since_s: 0,
         };
         let viewers = [viewer(None, None), viewer(Some(7), Some("Ada"))];
         let table = table(&invitations, &viewers, 1000);

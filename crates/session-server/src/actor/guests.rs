@@ -85,6 +85,7 @@ impl Actor {
                     name: guest.map(|guest| guest.name.clone()),
                     control: rights.input,
                     from: connection.label.clone(),
+                    since_s: now_s.saturating_sub((self.now() - connection.opened) / 1_000_000),
                 })
             })
             .collect()

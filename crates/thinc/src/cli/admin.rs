@@ -20,7 +20,7 @@ pub(crate) struct Admin {
 /// What an administrator can do.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AdminCommand {
-    /// List every desktop with its user, age, memory and number of processes
+    /// List every desktop with its user, age, memory, number of processes and viewers
     Sessions(AdminSessions),
     /// End a desktop and everything in it, as `thinc stop` of its user does
     End(AdminEnd),
@@ -80,6 +80,9 @@ pub(crate) struct AdminEnd {
     /// Its name
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
+    /// Whose audit log has it.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
 }
 
 /// Show a message.
@@ -94,6 +97,9 @@ pub(crate) struct AdminMessage {
     /// The message: 1 to 1000 bytes in one line
     #[arg(value_parser = parse_message)]
     pub(crate) text: String,
+    /// Whose audit log has it.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
 }
 
 /// A text that viewers show as it is.

@@ -184,8 +184,38 @@ fn an_administrator_lists_and_ends_the_desktops_of_everybody() {
     let said = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && said.contains("there is desk"), "{said}");
 
-    let ended = admin(&["end", &anna.name, &name]);
-    assert!(ended.status.success(), "{ended:?}");
+    // Who shows it and since when; the desktop does not learn the address behind a broker.
+    assert_eq!(desktop["viewers"], Value::Array(Vec::new()));
+    let viewer = open(&hers, &name).unwrap();
+    let told = wait_until("her viewer", || {
+        let [desktop] = &desktops_of(&anna.name)[..] else { panic!("she has one") };
+        let [viewer] = &desktop["viewers"].as_array().unwrap()[..] else { return None };
+        Some(viewer.clone())
+    });
+    assert!(told["from"].as_str().unwrap().starts_with("this machine"), "{told}");
+    assert!(told["age_s"].as_u64().unwrap() < 600 && told["guest"].is_null(), "{told}");
+    let table = String::from_utf8(admin(&["sessions"]).stdout).unwrap();
+    let line = table.lines().find(|line| is_hers(line)).unwrap();
+    assert!(line.contains("  1: this machine (process "), "{table}");
+    drop(viewer);
+
+    // The audit log has what the administrator does.
+    let state = broker.folder.join("state");
+    let state = state.to_str().unwrap();
+    let words = ["message", "Good evening.", "--user", &anna.name, "--state", state];
+    assert!(admin(&words).status.success());
+    let ended = admin(&["end", &anna.name, &name, "--state", state]);
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    let text = fs::read_to_string(broker.folder.join("audit")).unwrap();
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for event in ["message", "session-ended"] {
+        let found: Vec<_> = events.iter().filter(|entry| entry["event"] == event).collect();
+        let [entry] = found[..] else { panic!("{event}: {text}") };
+        assert_eq!(entry["user"], anna.name.as_str(), "{entry}");
+        assert_eq!(entry["session"], name.as_str(), "{entry}");
+        assert_eq!(entry["reason"], "by the administrator", "{entry}");
+    }
+    assert!(!text.contains("Good evening"), "{text}");
     assert!(desktops_of(&anna.name).is_empty());
     assert_eq!(desktops_of(&otto.name).len(), 1, "his goes on");
     let again = admin(&["end", &anna.name, &name]);
