@@ -43,7 +43,7 @@ packages_test=(
     iproute2 procps util-linux iputils-ping iperf3 tcpdump
     openssh-client "openssh-server|/usr/sbin/sshd"
     x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
-    xdotool libsdl2-2.0-0 nginx-light caddy apache2-bin
+    libsdl2-2.0-0 nginx-light caddy apache2-bin
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's
 # package has the major version in its name: 2 in Debian 12, 3 in Debian 13.

@@ -1,5 +1,5 @@
 # A program of SDL 2's that writes each event into the file that it is told, a line each.
-# Beside the path: an application of tests/tests/relative.rs and web/test/relative.test.mjs.
+# Beside the path: an application of tests/tests/relative.rs.
 # The key R switches the relative mode. Numbers and offsets are those of SDL 2's headers.
 
 import ctypes, os, struct, sys

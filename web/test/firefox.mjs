@@ -1,6 +1,6 @@
 // Starts the system's Firefox, without a display or on one, and drives it by Marionette, the
 // protocol under its WebDriver.
-// Used by firefox.test.mjs and relative.test.mjs; THINC_FIREFOX names another binary.
+// Used by firefox.test.mjs; THINC_FIREFOX names another binary.
 // Each message is "LENGTH:JSON" on a TCP connection.
 
 import assert from "node:assert/strict";
