@@ -40,21 +40,6 @@ export function chromiumForTests(...more) {
   return { newContext: (options) => browser.newContext(options) };
 }
 
-/** A page in a window on an X display, which ends with the test. */
-export async function windowedChromium(t, env) {
-  const browser = await chromium.launch({
-    executablePath: BINARY,
-    args: ARGUMENTS,
-    headless: false,
-    env,
-    timeout: START_MS_MAX,
-  });
-  t.after(() => browser.close());
-  const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: null });
-  context.setDefaultTimeout(STEP_MS_MAX);
-  return await context.newPage();
-}
-
 /** A tab with its own cookies; the certificates of tests are self-signed. */
 export async function openTab(browser, options = {}) {
   const context = await browser.newContext({

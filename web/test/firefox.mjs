@@ -1,5 +1,5 @@
-// Starts the system's Firefox, without a display or on one, and drives it by Marionette, the
-// protocol under its WebDriver.
+// Starts the system's Firefox without a display and drives it by Marionette, the protocol under its
+// WebDriver.
 // Used by firefox.test.mjs; THINC_FIREFOX names another binary.
 // Each message is "LENGTH:JSON" on a TCP connection.
 
@@ -45,8 +45,7 @@ export class Firefox {
   #answers = new Map();
   #bytes = Buffer.alloc(0);
 
-  /** Without a window, or in one on an X display. */
-  static async start(display) {
+  static async start() {
     assert.ok(
       existsSync(BINARY),
       `no Firefox at ${BINARY}: apt-get install firefox-esr, or set THINC_FIREFOX`,
@@ -57,11 +56,11 @@ export class Firefox {
       ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`,
     );
     writeFileSync(join(firefox.profile, "user.js"), lines.join("\n"));
-    const options = ["--marionette", "--no-remote", "--profile", firefox.profile];
-    const { DISPLAY, WAYLAND_DISPLAY, ...env } = { ...process.env, HOME: firefox.profile };
-    if (display === undefined) options.push("--headless");
-    else Object.assign(env, { DISPLAY: display, MOZ_ENABLE_WAYLAND: "0" });
-    firefox.process = spawn(BINARY, options, { stdio: "ignore", env });
+    const options = ["--headless", "--marionette", "--no-remote", "--profile", firefox.profile];
+    firefox.process = spawn(BINARY, options, {
+      stdio: "ignore",
+      env: { ...process.env, HOME: firefox.profile },
+    });
     try {
       await firefox.#connect();
     } catch (error) {

@@ -70,7 +70,7 @@ function endProcess(pid) {
 }
 
 export class Session {
-  static async start(command, { size = "640x480", windowManager = "none", more = [] } = {}) {
+  static async start(command, { size = "640x480", more = [] } = {}) {
     const session = new Session();
     session.folder = mkdtempSync(join(tmpdir(), "thinc-web-session-"));
     const folder = (name) => {
@@ -94,9 +94,9 @@ export class Session {
       "webtest",
       "--ready-json",
       ready,
-      // Without one, windows are where and as large as the application asks.
+      // Windows are where and as large as the application asks.
       "--window-manager",
-      windowManager,
+      "none",
       ...more,
     ];
     session.process = spawn(THINC, [...options, "--", ...command], {
