@@ -141,6 +141,9 @@ function handleMessage(message: FromEngine): void {
     case "notice":
       announcement.show(message.text);
       break;
+    case "invitations":
+      people.showInvitations(message.invitations);
+      break;
     case "personPointer":
       people.showPointer(message);
       break;
@@ -384,6 +387,7 @@ const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),
   list: element("people-list"),
+  invited: element("invited"),
   form: element<HTMLFormElement>("invite"),
   link: element<HTMLInputElement>("invite-link"),
   copy: element<HTMLButtonElement>("invite-copy"),

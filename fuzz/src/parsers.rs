@@ -18,7 +18,7 @@ use thinc_protocol::limits::{
 };
 use thinc_protocol::parity::Parity;
 use thinc_protocol::people::{
-    Invite, InviteRights, People, Person, PersonPointer, Share, ShareAction, Shared,
+    Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
@@ -203,6 +203,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
             }),
         }),
         ViewerMessage::Share(Share { request: 2, action: ShareAction::EndVisit(1) }),
+        ViewerMessage::Share(Share { request: 3, action: ShareAction::Revoke(1) }),
         ViewerMessage::Instance([7; 16]),
         ViewerMessage::Cache(CacheOffer {
             bytes: 64 << 20,
@@ -370,6 +371,15 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Shared(Shared { request: 1, result: Ok("https://host/#t=x".to_owned()) }),
         SessionMessage::Shared(Shared { request: 2, result: Err("no port".to_owned()) }),
         SessionMessage::PersonPointer(PersonPointer { number: 2, x: 5, y: 600 }),
+        SessionMessage::Invitations(vec![OpenInvitation {
+            number: 1,
+            has_password: true,
+            used: 1,
+            uses: 300,
+            expiry_s: 1_800_000_000,
+            name: "talk".to_owned(),
+            ..OpenInvitation::default()
+        }]),
         SessionMessage::Notice("This server restarts at six.".into()),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },

@@ -10,6 +10,7 @@ import type {
   ClipFailure,
   ClipFormat,
   CommandStats,
+  Invitation,
   Person,
   PersonPointer,
   ShareAction,
@@ -154,6 +155,7 @@ export type DecoderEvent =
   | { type: "frameEnd"; relativeWanted: boolean }
   | { type: "relativeWanted"; wanted: boolean }
   | { type: "people"; own: number; people: Person[] }
+  | { type: "invitations"; invitations: Invitation[] }
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
   | { type: "notice"; text: string }
@@ -248,6 +250,29 @@ function peopleOf(lines: string): Person[] {
         name,
         control: (Number(bits) & 1) !== 0,
         pointer: (Number(bits) & 2) !== 0,
+      };
+    });
+}
+
+/** The lines of a list of invitations, as `EventKind::Invitations` has them. */
+function invitationsOf(lines: string): Invitation[] {
+  return lines
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [number = "", bits = "", used = "", uses = "", expiryS = "", name = ""] =
+        line.split("\t");
+      const has = (bit: number) => (Number(bits) & bit) !== 0;
+      return {
+        number: Number(number),
+        name,
+        control: has(1),
+        clipboard: has(2),
+        password: has(4),
+        locked: has(8),
+        used: Number(used),
+        uses: Number(uses),
+        expiryS: Number(expiryS),
       };
     });
 }
@@ -579,9 +604,13 @@ export class Decoder {
 
   /** Asks to share the session; false if there is no connection, or too much is unanswered. */
   share(request: number, action: ShareAction): boolean {
-    const number = ["invite", "giveControl", "takeControl", "endVisit"].indexOf(action.type);
-    if (action.type !== "invite")
-      return this.calls.viewer_share(request, number, action.guest, 0, 0, 0, 0) !== 0;
+    const number = ["invite", "giveControl", "takeControl", "endVisit", "revoke"].indexOf(
+      action.type,
+    );
+    if (action.type !== "invite") {
+      const of = action.type === "revoke" ? action.invitation : action.guest;
+      return this.calls.viewer_share(request, number, of, 0, 0, 0, 0) !== 0;
+    }
     const { control, clipboard, lifeS, uses, password } = action;
     const rights = Number(control) | (clipboard ? 6 : 0);
     const bytes = this.writeInput(new TextEncoder().encode(password));
@@ -656,6 +685,8 @@ export class Decoder {
           return { type: "personPointer", number: a, x: b, y: c };
         case 14:
           return { type: "notice", text: this.text() };
+        case 15:
+          return { type: "invitations", invitations: invitationsOf(this.text()) };
         case 16:
           return { type: "clipOffer", selection: a, formats: b };
         case 17:

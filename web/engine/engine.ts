@@ -750,6 +750,7 @@ export class Engine {
       }
       case "cursorShow":
       case "people":
+      case "invitations":
       case "shared":
       case "personPointer":
       case "notice":

@@ -122,7 +122,25 @@ export type ShareAction =
       /** Empty: none. */
       password: string;
     }
-  | { type: "giveControl" | "takeControl" | "endVisit"; guest: number };
+  | { type: "giveControl" | "takeControl" | "endVisit"; guest: number }
+  | { type: "revoke"; invitation: number };
+
+/** An invitation that the owner can revoke. */
+export interface Invitation {
+  number: number;
+  /** What the owner calls it; may be empty. */
+  name: string;
+  control: boolean;
+  clipboard: boolean;
+  password: boolean;
+  /** After too many wrong passwords. */
+  locked: boolean;
+  /** How many guests have come, and how many may. */
+  used: number;
+  uses: number;
+  /** Seconds since 1970. */
+  expiryS: number;
+}
 
 /** The session's answer to a request: the link of an invitation, or why nothing was done. */
 export interface Shared {
@@ -268,6 +286,8 @@ export type FromEngine =
   | { type: "relativeWanted"; wanted: boolean }
   /** Who shows the session now, and this viewer's number. */
   | { type: "people"; own: number; people: Person[] }
+  /** Those that this viewer's user can revoke, the oldest first. */
+  | { type: "invitations"; invitations: Invitation[] }
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
   /** Of the session's administrator or the session itself, to be read. */

@@ -197,6 +197,47 @@ test("the owner invites from the menu, and everybody sees who is there", async (
   assert.equal(readFileSync(out, "utf8"), "guest\n");
 });
 
+test("the owner's menu lists earlier invitations and revokes them", async (t) => {
+  const { session } = await opened(t);
+  const link = session.share(["--uses", "2", "--control", "--clipboard", "both"]);
+  const owner = await tab(t, session.link);
+  await shown(owner);
+  await peopleOf(owner);
+  const invited = owner.getByRole("region", { name: "Invitations" });
+  const words = () => invited.locator("li > span").allTextContents();
+  await invited.getByText(/^1: control and clipboard, 2 of 2 uses left, until /).waitFor();
+  const guest = await tab(t, link);
+  await guest.getByLabel("Your name, as the others see it").fill("Ada");
+  await guest.keyboard.press("Enter");
+  await shown(guest);
+  await peopleOf(guest);
+  assert.equal(await guest.locator("#invited").isVisible(), false, "a guest is told of none");
+  // A second one, from the menu: it is listed first.
+  await peopleOf(owner);
+  await invited.getByText(/^1: control and clipboard, 1 of 2 uses left, until /).waitFor();
+  await owner.getByLabel("Password, if wanted").fill("correct horse");
+  await owner.keyboard.press("Enter");
+  await invited.getByText(/^2: view only, 1 of 1 uses left, until .*, password$/).waitFor();
+  assert.deepEqual(
+    (await words()).map((text) => text.split(":")[0]),
+    ["2", "1"],
+  );
+  // By the keyboard, which goes on at what is left.
+  await owner.getByRole("button", { name: "Revoke: 1", exact: true }).press("Enter");
+  await guest.getByText("the owner of this session has ended the invitation").waitFor();
+  await owner.getByText("Invitation 1 has ended.").waitFor();
+  await owner.waitForFunction(() => document.querySelectorAll("#invited li").length === 1);
+  const focused = () => owner.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  assert.equal(await focused(), "Revoke: 2");
+  await owner.keyboard.press("Enter");
+  await invited.waitFor({ state: "hidden" });
+  const states = JSON.parse(session.share(["--list", "--json"])).invitations;
+  assert.deepEqual(
+    states.map(({ state }) => state),
+    ["revoked", "revoked"],
+  );
+});
+
 const skip = process.getuid() === 0 ? false : "an administrator's message needs root";
 
 test("a message of the administrator stays until it is closed", { skip }, async (t) => {

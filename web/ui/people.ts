@@ -4,7 +4,7 @@
 // Knows elements, people and requests; never bytes of the protocol.
 
 import type { Position } from "../display/view";
-import type { Person, PersonPointer, ShareAction, Shared } from "../engine/messages";
+import type { Invitation, Person, PersonPointer, ShareAction, Shared } from "../engine/messages";
 
 /** A pointer that has not moved for this long is hidden: its owner does something else. */
 const POINTER_REST_MS = 10_000;
@@ -16,6 +16,8 @@ export interface PeopleOptions {
   button: HTMLButtonElement;
   panel: HTMLElement;
   list: HTMLElement;
+  /** The invitations that the owner can revoke, with a heading. */
+  invited: HTMLElement;
   /** Only for the owner. */
   form: HTMLFormElement;
   /** The link of the last invitation. */
@@ -50,6 +52,19 @@ export function describe(person: Person, own: number): string {
   return `${who}${you}: ${rights}${person.pointer ? ", has the pointer" : ""}`;
 }
 
+/** What a list says of an invitation. */
+export function describeInvitation(invitation: Invitation): string {
+  const { number, name, control, clipboard, password, locked, used, uses, expiryS } = invitation;
+  const may = control ? (clipboard ? "control and clipboard" : "control") : "view only";
+  const left = `${Math.max(0, uses - used)} of ${uses} uses left`;
+  const until = new Date(expiryS * 1000).toLocaleString([], {
+    dateStyle: "medium",
+    timeStyle: "short",
+  });
+  const more = `${password ? ", password" : ""}${locked ? ", locked after wrong passwords" : ""}`;
+  return `${number}${name === "" ? "" : ` ${name}`}: ${may}, ${left}, until ${until}${more}`;
+}
+
 export class People {
   private own = 0;
   private people: Person[] = [];
@@ -75,6 +90,7 @@ export class People {
   setConnected(connected: boolean): void {
     if (connected) return;
     this.show(0, []);
+    this.showInvitations([]);
     for (const request of [...this.pending.keys()])
       this.answer({ request, refused: true, text: "The connection was lost." });
   }
@@ -109,6 +125,38 @@ export class People {
         );
     }
     for (const gone of guestsBefore.values()) this.options.notice(`${gone.name} has left`);
+  }
+
+  showInvitations(invitations: Invitation[]): void {
+    const { invited } = this.options;
+    const list = invited.querySelector("ul") as HTMLUListElement;
+    const focused = document.activeElement;
+    const hadFocus = focused instanceof HTMLElement && list.contains(focused);
+    const key = hadFocus ? focused.dataset.invitation : undefined;
+    // The newest first: it is the one that was just made.
+    list.replaceChildren(
+      ...[...invitations].reverse().map((invitation) => {
+        const row = document.createElement("li");
+        const words = document.createElement("span");
+        words.textContent = describeInvitation(invitation);
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = "Revoke";
+        button.dataset.invitation = String(invitation.number);
+        button.setAttribute("aria-label", `Revoke: ${invitation.number} ${invitation.name}`.trim());
+        const action: ShareAction = { type: "revoke", invitation: invitation.number };
+        const done = `Invitation ${invitation.number} has ended.`;
+        button.addEventListener("click", () => this.request(action, () => this.say(done)));
+        row.append(words, button);
+        return row;
+      }),
+    );
+    invited.hidden = invitations.length === 0;
+    if (!hadFocus) return;
+    // Who uses the list by keyboard keeps its place, or goes on at the next one.
+    const buttons = [...list.querySelectorAll("button")];
+    const next = buttons.find((one) => one.dataset.invitation === key) ?? buttons[0];
+    (next ?? this.options.button).focus();
   }
 
   showPointer({ number, x, y }: PersonPointer): void {

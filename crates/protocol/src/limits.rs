@@ -87,6 +87,8 @@ pub(crate) const CREDENTIAL_BYTES_MAX: usize = 128;
 pub const LINK_BYTES_MAX: usize = 2048;
 /// Most people that a viewer is told of; a session has fewer viewers.
 pub const PEOPLE_MAX: usize = 64;
+/// Most invitations that an owner's viewer is told of: the newest, as many as a menu can show.
+pub const INVITATIONS_TOLD_MAX: usize = 32;
 /// Longest password of an invitation, in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 256;
 /// Longest notice for people, in bytes: what fits a panel.

@@ -2,7 +2,9 @@
 //! and what its owner asks for to share it. Between session-core and viewer-core, and the bytes of
 //! it. Knows fields and limits; never who may do what.
 
-use crate::limits::{LINK_BYTES_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, PEOPLE_MAX};
+use crate::limits::{
+    INVITATIONS_TOLD_MAX, LINK_BYTES_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, PEOPLE_MAX,
+};
 use crate::wire::{Reader, WireError, put_text, put_varint};
 
 /// One connected viewer, as the others see it.
@@ -57,6 +59,27 @@ pub struct Invite {
     pub password: String,
 }
 
+/// An invitation that has not expired and was not revoked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenInvitation {
+    /// The session's, to which requests refer.
+    pub number: u32,
+    /// Of its guests.
+    pub rights: InviteRights,
+    /// Guests have to know a password.
+    pub has_password: bool,
+    /// It lets nobody in any more, after too many wrong passwords.
+    pub is_locked: bool,
+    /// How many guests have come.
+    pub used: u32,
+    /// How many may.
+    pub uses: u32,
+    /// Seconds since 1970.
+    pub expiry_s: u64,
+    /// What the owner calls it.
+    pub name: String,
+}
+
 /// What the owner asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShareAction {
@@ -68,6 +91,8 @@ pub enum ShareAction {
     TakeControl(u32),
     /// The guest's visit ends.
     EndVisit(u32),
+    /// The invitation of this number ends, and with it the visits of its guests.
+    Revoke(u32),
 }
 
 /// A request of the owner's, which [`Shared`] answers.
@@ -121,6 +146,9 @@ const INVITE_CONTROL: u8 = 1;
 const INVITE_TO_SESSION: u8 = 2;
 const INVITE_TO_GUEST: u8 = 4;
 const INVITE_NATIVE: u8 = 8;
+/// Further bits of one that was made before.
+const INVITE_PASSWORD: u8 = 16;
+const INVITE_LOCKED: u8 = 32;
 
 fn bit(set: bool, bit: u8) -> u8 {
     if set { bit } else { 0 }
@@ -166,31 +194,83 @@ impl People {
     }
 }
 
+impl InviteRights {
+    fn bits(self) -> u8 {
+        bit(self.control, INVITE_CONTROL)
+            | bit(self.clipboard_to_session, INVITE_TO_SESSION)
+            | bit(self.clipboard_to_guest, INVITE_TO_GUEST)
+    }
+
+    fn of_bits(bits: u8) -> InviteRights {
+        InviteRights {
+            control: bits & INVITE_CONTROL != 0,
+            clipboard_to_session: bits & INVITE_TO_SESSION != 0,
+            clipboard_to_guest: bits & INVITE_TO_GUEST != 0,
+        }
+    }
+}
+
+const INVITE_RIGHTS: u8 = INVITE_CONTROL | INVITE_TO_SESSION | INVITE_TO_GUEST;
+
+pub(crate) fn encode_invitations(invitations: &[OpenInvitation], out: &mut Vec<u8>) {
+    put_varint(out, invitations.len() as u64);
+    for invitation in invitations {
+        put_varint(out, u64::from(invitation.number));
+        out.push(
+            invitation.rights.bits()
+                | bit(invitation.has_password, INVITE_PASSWORD)
+                | bit(invitation.is_locked, INVITE_LOCKED),
+        );
+        put_varint(out, u64::from(invitation.used));
+        put_varint(out, u64::from(invitation.uses));
+        put_varint(out, invitation.expiry_s);
+        put_text(out, &invitation.name, NAME_BYTES_MAX);
+    }
+}
+
+pub(crate) fn decode_invitations(
+    reader: &mut Reader<'_>,
+) -> Result<Vec<OpenInvitation>, WireError> {
+    let count = reader.at_most("a number of invitations", INVITATIONS_TOLD_MAX as u64)?;
+    let mut invitations = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let number = reader.u32("an invitation's number")?;
+        let all = INVITE_RIGHTS | INVITE_PASSWORD | INVITE_LOCKED;
+        let bits = bits(reader, "an invitation", all)?;
+        invitations.push(OpenInvitation {
+            number,
+            rights: InviteRights::of_bits(bits),
+            has_password: bits & INVITE_PASSWORD != 0,
+            is_locked: bits & INVITE_LOCKED != 0,
+            used: reader.u32("an invitation's guests")?,
+            uses: reader.u32("an invitation's uses")?,
+            expiry_s: reader.varint("an invitation's expiry")?,
+            name: reader.text("an invitation's name", NAME_BYTES_MAX)?.to_owned(),
+        });
+    }
+    Ok(invitations)
+}
+
 impl Share {
     pub(crate) fn encode_body(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.request));
-        let guest = |out: &mut Vec<u8>, action: u8, guest: u32| {
+        let numbered = |out: &mut Vec<u8>, action: u8, number: u32| {
             out.push(action);
-            put_varint(out, u64::from(guest));
+            put_varint(out, u64::from(number));
         };
         match &self.action {
             ShareAction::Invite(invite) => {
                 out.push(0);
-                let rights = invite.rights;
-                out.push(
-                    bit(rights.control, INVITE_CONTROL)
-                        | bit(rights.clipboard_to_session, INVITE_TO_SESSION)
-                        | bit(rights.clipboard_to_guest, INVITE_TO_GUEST)
-                        | bit(invite.native, INVITE_NATIVE),
-                );
+                out.push(invite.rights.bits() | bit(invite.native, INVITE_NATIVE));
                 put_varint(out, u64::from(invite.life_s));
                 put_varint(out, u64::from(invite.uses));
                 put_text(out, &invite.name, NAME_BYTES_MAX);
                 put_text(out, &invite.password, PASSWORD_BYTES_MAX);
             }
-            ShareAction::GiveControl(number) => guest(out, 1, *number),
-            ShareAction::TakeControl(number) => guest(out, 2, *number),
-            ShareAction::EndVisit(number) => guest(out, 3, *number),
+            ShareAction::GiveControl(number) => numbered(out, 1, *number),
+            ShareAction::TakeControl(number) => numbered(out, 2, *number),
+            ShareAction::EndVisit(number) => numbered(out, 3, *number),
+            ShareAction::Revoke(number) => numbered(out, 4, *number),
         }
     }
 
@@ -198,14 +278,9 @@ impl Share {
         let request = reader.u32("a request's number")?;
         let action = match reader.u8("a request to share")? {
             0 => {
-                let all = INVITE_CONTROL | INVITE_TO_SESSION | INVITE_TO_GUEST | INVITE_NATIVE;
-                let bits = bits(reader, "an invitation", all)?;
+                let bits = bits(reader, "an invitation", INVITE_RIGHTS | INVITE_NATIVE)?;
                 ShareAction::Invite(Invite {
-                    rights: InviteRights {
-                        control: bits & INVITE_CONTROL != 0,
-                        clipboard_to_session: bits & INVITE_TO_SESSION != 0,
-                        clipboard_to_guest: bits & INVITE_TO_GUEST != 0,
-                    },
+                    rights: InviteRights::of_bits(bits),
                     native: bits & INVITE_NATIVE != 0,
                     life_s: reader.u32("an invitation's life")?,
                     uses: reader.u32("an invitation's uses")?,
@@ -216,6 +291,7 @@ impl Share {
             1 => ShareAction::GiveControl(reader.u32("a guest's number")?),
             2 => ShareAction::TakeControl(reader.u32("a guest's number")?),
             3 => ShareAction::EndVisit(reader.u32("a guest's number")?),
+            4 => ShareAction::Revoke(reader.u32("an invitation's number")?),
             other => {
                 let value = u64::from(other);
                 return Err(WireError::Unknown { what: "a request to share", value });

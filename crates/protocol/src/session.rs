@@ -11,7 +11,9 @@ use crate::limits::{
     CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, NOTICE_BYTES_MAX,
     TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
 };
-use crate::people::{People, PersonPointer, Shared};
+use crate::people::{
+    OpenInvitation, People, PersonPointer, Shared, decode_invitations, encode_invitations,
+};
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
@@ -64,6 +66,9 @@ pub enum SessionMessage<'a> {
     Shared(Shared),
     /// Another viewer's pointer is there now, while there are guests.
     PersonPointer(PersonPointer),
+    /// The owner's invitations, the oldest first, at most `INVITATIONS_TOLD_MAX`; to a viewer of
+    /// the owner's with `ViewerCaps::INVITATIONS`.
+    Invitations(Vec<OpenInvitation>),
     /// What the people at this viewer should read; to a viewer with `ViewerCaps::NOTICE`.
     Notice(String),
     /// The session ends the connection.
@@ -254,6 +259,7 @@ mod kind {
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
     pub(super) const NOTICE: u8 = 0x23;
+    pub(super) const INVITATIONS: u8 = 0x24;
 }
 
 /// Bits of an update's first byte.
@@ -294,6 +300,9 @@ impl<'a> SessionMessage<'a> {
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
     /// 0x22 PERSON POINTER  number varint | x varint | y varint
     /// 0x23 NOTICE       text
+    /// 0x24 INVITATIONS  count varint | for each: number varint | bits u8 (1 control, 2 clipboard
+    ///                   to the session, 4 to the guest, 16 password, 32 locked) |
+    ///                   used varint | uses varint | expiry varint (seconds since 1970) | name text
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -357,6 +366,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::Shared(shared) => {
                 put_message(out, kind::SHARED, |out| shared.encode_body(out))
+            }
+            SessionMessage::Invitations(invitations) => {
+                put_message(out, kind::INVITATIONS, |out| encode_invitations(invitations, out))
             }
             SessionMessage::PersonPointer(pointer) => {
                 put_message(out, kind::PERSON_POINTER, |out| pointer.encode_body(out))
@@ -441,6 +453,10 @@ impl<'a> SessionMessage<'a> {
             kind::PERSON_POINTER => (
                 SessionMessage::PersonPointer(PersonPointer::decode_body(&mut reader)?),
                 "a person's pointer",
+            ),
+            kind::INVITATIONS => (
+                SessionMessage::Invitations(decode_invitations(&mut reader)?),
+                "a list of invitations",
             ),
             kind::NOTICE => (
                 SessionMessage::Notice(reader.text("a notice", NOTICE_BYTES_MAX)?.to_owned()),

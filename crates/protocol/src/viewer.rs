@@ -176,6 +176,8 @@ impl ViewerCaps {
     pub const PEOPLE: u32 = 1 << 13;
     /// Accepts `Notice`.
     pub const NOTICE: u32 = 1 << 14;
+    /// Accepts `Invitations`, and may send `ShareAction::Revoke` once it got them.
+    pub const INVITATIONS: u32 = 1 << 15;
 }
 
 /// Acknowledges updates.
@@ -349,7 +351,7 @@ impl ViewerMessage {
     /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
-    ///               guest varint
+    ///               guest varint; 4 revoke: invitation varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {

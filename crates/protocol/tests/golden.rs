@@ -8,7 +8,7 @@ use thinc_protocol::command::{
 };
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::people::{
-    Invite, InviteRights, People, Person, PersonPointer, Share, ShareAction, Shared,
+    Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
@@ -186,6 +186,10 @@ fn viewer_messages_have_these_bytes() {
             ViewerMessage::Share(Share { request: 4, action: ShareAction::EndVisit(4) }),
             vec![32, 3, 4, 3, 4],
         ),
+        (
+            ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
+            vec![32, 4, 5, 4, 0xac, 2],
+        ),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
             ViewerMessage::Cache(CacheOffer {
@@ -359,6 +363,26 @@ fn session_messages_have_these_bytes() {
         (
             SessionMessage::PersonPointer(PersonPointer { number: 7, x: 5, y: 300 }),
             vec![34, 4, 7, 5, 0xac, 2],
+        ),
+        (SessionMessage::Invitations(Vec::new()), vec![36, 1, 0]),
+        (
+            SessionMessage::Invitations(vec![OpenInvitation {
+                number: 300,
+                rights: InviteRights {
+                    control: true,
+                    clipboard_to_session: false,
+                    clipboard_to_guest: true,
+                },
+                has_password: true,
+                is_locked: true,
+                used: 1,
+                uses: 2,
+                expiry_s: 1_800_000_000,
+                name: "talk".into(),
+            }]),
+            vec![
+                36, 16, 1, 0xac, 2, 53, 1, 2, 0x80, 0xa4, 0xa7, 0xda, 6, 4, b't', b'a', b'l', b'k',
+            ],
         ),
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
         (SessionMessage::Pong(7), vec![8, 1, 7]),

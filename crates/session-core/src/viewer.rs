@@ -324,7 +324,7 @@ impl Viewer {
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
-            people: (hello.caps & ViewerCaps::PEOPLE != 0).then(PeopleNews::default),
+            people: PeopleNews::new(hello.caps),
             notices: (hello.caps & ViewerCaps::NOTICE != 0).then(Notices::default),
             wanted: Arrangement::one(hello.size),
             has_displays: false,

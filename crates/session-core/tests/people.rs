@@ -2,7 +2,9 @@
 //! Knows session-core's public interface; whose requests have an effect is the shell's.
 
 use thinc_protocol::framing::Deframer;
-use thinc_protocol::people::{People, Person, PersonPointer, Share, ShareAction, Shared};
+use thinc_protocol::people::{
+    OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
+};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::Size;
@@ -21,6 +23,7 @@ enum Told {
     Shared(Shared),
     Pointer(PersonPointer),
     Notice(String),
+    Invitations(Vec<OpenInvitation>),
 }
 
 impl Shell {
@@ -54,6 +57,7 @@ impl Shell {
                 SessionMessage::Shared(answer) => Some(Told::Shared(answer)),
                 SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
                 SessionMessage::Notice(text) => Some(Told::Notice(text)),
+                SessionMessage::Invitations(list) => Some(Told::Invitations(list)),
                 _ => None,
             });
         }
@@ -137,4 +141,23 @@ fn notices_reach_who_can_show_them_and_few_wait() {
     let want: Vec<_> = (2..6).map(|number| Told::Notice(format!("notice {number} "))).collect();
     assert_eq!(shell.told(one), want);
     assert_eq!((shell.told(one), shell.told(old)), (vec![], vec![]));
+}
+
+#[test]
+fn invitations_are_told_when_they_have_changed_and_only_to_who_accepts_them() {
+    let mut shell = Shell::new();
+    let both = ViewerCaps::PEOPLE | ViewerCaps::INVITATIONS;
+    let (one, old) = (shell.join(both), shell.join(ViewerCaps::PEOPLE));
+    let alone = shell.join(ViewerCaps::INVITATIONS);
+    let made = |number| OpenInvitation { number, ..OpenInvitation::default() };
+    for list in [vec![], vec![made(1)], vec![made(1), made(2)]] {
+        for id in [one, old, alone] {
+            shell.session.set_invitations(id, &[made(9)]);
+            shell.session.set_invitations(id, &list);
+        }
+        assert_eq!(shell.told(one), [Told::Invitations(list.clone())], "the newest only");
+        shell.session.set_invitations(one, &list);
+        assert_eq!(shell.told(one), [], "it knows that");
+        assert_eq!((shell.told(old), shell.told(alone)), (vec![], vec![]));
+    }
 }

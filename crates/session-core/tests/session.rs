@@ -100,6 +100,7 @@ impl Shell {
                 SessionMessage::RelativeWanted(_)
                 | SessionMessage::People(_)
                 | SessionMessage::Shared(_)
+                | SessionMessage::Invitations(_)
                 | SessionMessage::PersonPointer(_)
                 | SessionMessage::Notice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),

@@ -678,10 +678,14 @@ impl Actor {
     }
 
     /// Closes and aborts connections whose time-out has passed, and those of guests whose visit
-    /// has ended. True if any was closed.
+    /// has ended. True if any was closed, or guests were checked.
     fn enforce_time_outs(&mut self) -> bool {
         let now = self.now();
-        let has_ended = self.guests_check_at.is_some_and(|at| at <= now) && self.check_guests();
+        // Also if no visit has ended: viewers are told of what has expired in the next turn.
+        let has_checked = self.guests_check_at.is_some_and(|at| at <= now);
+        if has_checked {
+            let _ = self.check_guests();
+        }
         let stall = STALL_TIMEOUT.as_micros() as Micros;
         let mut closing = Vec::new();
         let mut aborted = Vec::new();
@@ -706,7 +710,7 @@ impl Actor {
                 ));
             }
         }
-        let has_closed = has_ended || !closing.is_empty();
+        let has_closed = has_checked || !closing.is_empty();
         for (id, code, reason) in closing {
             self.close(id, code, &reason);
         }

@@ -39,6 +39,8 @@ pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 const NO_PORT: &str =
     "the session has no port (--listen none), and so no link for guests: start it with a port";
 const FORBIDDEN: &str = "the administrator of this server allows no guests";
+/// What the record has for an invitation without a name.
+pub(crate) const UNNAMED: &str = "-";
 /// Connections at one time, and how long a request may take to arrive.
 const CONNECTIONS_MAX: usize = 4;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -327,7 +329,7 @@ impl Sharing {
                 };
                 let now_s = since_1970().as_secs();
                 let terms = Terms {
-                    name: clean_name(&name, "-"),
+                    name: clean_name(&name, UNNAMED),
                     expiry_s: now_s.saturating_add(life_s),
                     uses,
                     rights: GuestRights { control, clipboard_to_session, clipboard_to_guest },

@@ -237,6 +237,7 @@ impl ModelViewer {
             | SessionMessage::RelativeWanted(_)
             | SessionMessage::People(_)
             | SessionMessage::Shared(_)
+            | SessionMessage::Invitations(_)
             | SessionMessage::PersonPointer(_)
             | SessionMessage::Notice(_)
             | SessionMessage::Pong(_)

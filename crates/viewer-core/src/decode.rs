@@ -281,6 +281,9 @@ impl State {
                 }
                 self.events.push(ViewerEvent::PersonPointer(pointer));
             }
+            SessionMessage::Invitations(invitations) => {
+                self.events.push(ViewerEvent::Invitations(invitations))
+            }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::Close(close) => {
                 self.closed = true;

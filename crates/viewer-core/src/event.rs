@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
-use thinc_protocol::people::{People, PersonPointer, Shared};
+use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, ScreenPart};
 use thinc_region::{Rect, Size};
 
@@ -93,6 +93,8 @@ pub enum ViewerEvent {
     Shared(Shared),
     /// Another person's pointer is there now.
     PersonPointer(PersonPointer),
+    /// The invitations that this viewer's user can revoke, the oldest first.
+    Invitations(Vec<OpenInvitation>),
     /// The user should read this.
     Notice(String),
     /// The session ended the connection.

@@ -578,6 +578,10 @@ impl State {
                     self.news.notice = notice.or(self.news.notice.take());
                     self.news.people = true;
                 }
+                ViewerEvent::Invitations(invitations) => {
+                    self.people.invitations = invitations;
+                    self.news.people = true;
+                }
                 ViewerEvent::Shared(answer) => self.news.shared.push(answer),
                 ViewerEvent::Notice(text) => {
                     crate::news::add_announcement(&mut self.news.announcement, &text);
@@ -814,6 +818,7 @@ const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::LOCAL_CURSOR
     | ViewerCaps::RELATIVE
     | ViewerCaps::PEOPLE
+    | ViewerCaps::INVITATIONS
     | ViewerCaps::NOTICE
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };

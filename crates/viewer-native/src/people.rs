@@ -2,12 +2,14 @@
 //! From client.rs, to the window, and to the user as notices. Knows lists of people; never how they
 //! are shown.
 
-use thinc_protocol::people::{People, Person};
+use thinc_protocol::people::{OpenInvitation, People, Person};
 
-/// The newest list, and the number of the last request to share.
+/// The newest lists, and the number of the last request to share.
 #[derive(Debug, Default)]
 pub(crate) struct PeopleList {
     pub(crate) people: People,
+    /// Those that the user can revoke, the oldest first; none for a guest.
+    pub(crate) invitations: Vec<OpenInvitation>,
     pub(crate) last_request: u32,
 }
 

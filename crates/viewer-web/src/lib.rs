@@ -9,6 +9,7 @@
 //! claims; no export takes an address.
 
 mod page;
+mod people;
 mod samples;
 
 use std::cell::RefCell;
@@ -335,7 +336,8 @@ pub extern "C" fn viewer_timeout(now_us: f64) {
 
 /// Asks to share the session: 0 an invitation, whose password the buffer holds, with rights as bits
 /// (1 control, 2 clipboard to the session, 4 to the guest), its life in seconds and its uses; 1
-/// gives a guest control, 2 takes it, 3 ends the visit. 0 if nothing was sent.
+/// gives a guest control, 2 takes it, 3 ends the visit; 4 revokes an invitation, whose number is in
+/// the guest's place. 0 if nothing was sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_share(
     request: u32,

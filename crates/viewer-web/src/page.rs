@@ -8,9 +8,7 @@ mod saved;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
-use thinc_protocol::people::{
-    Invite, InviteRights, People, Person, PersonPointer, ShareAction, Shared,
-};
+use thinc_protocol::people::{Invite, InviteRights, People, PersonPointer, ShareAction, Shared};
 use thinc_protocol::session::ScreenPart;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
@@ -19,6 +17,7 @@ use thinc_viewer_core::{
     SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError, ViewerEvent,
 };
 
+use crate::people::{invitation_lines, lines};
 use crate::samples::{ChromaLayout, Samples};
 
 /// 1 MiB: capacity of the buffer that is kept after a large clipboard content.
@@ -54,8 +53,7 @@ pub(crate) enum EventKind {
     CursorMove = 9,
     /// Whether an application wants the pointer's relative motion.
     RelativeWanted = 10,
-    /// The viewer's own number; `text` has a line for each viewer: its number, the guest's (0: the
-    /// owner's), 1 for control and 2 for the pointer, and a name, with a tab between.
+    /// The viewer's own number; `text` has the list, as `people::lines` writes it.
     People = 11,
     /// Request, whether it was refused; `text` has the link or the reason.
     Shared = 12,
@@ -63,6 +61,8 @@ pub(crate) enum EventKind {
     PersonPointer = 13,
     /// `text` is for the user to read.
     Notice = 14,
+    /// `text` has the owner's invitations, as `people::invitation_lines` writes them.
+    Invitations = 15,
     /// Selection, formats as bits.
     ClipOffer = 16,
     /// Number, selection, format.
@@ -177,6 +177,7 @@ impl Page {
             | ViewerCaps::VIDEO
             | ViewerCaps::RELATIVE
             | ViewerCaps::PEOPLE
+            | ViewerCaps::INVITATIONS
             | ViewerCaps::NOTICE
             | h264
             | datagrams;
@@ -525,7 +526,8 @@ impl Page {
             }),
             1 => ShareAction::GiveControl(guest),
             2 => ShareAction::TakeControl(guest),
-            _ => ShareAction::EndVisit(guest),
+            3 => ShareAction::EndVisit(guest),
+            _ => ShareAction::Revoke(guest),
         };
         self.viewer.as_mut().is_some_and(|viewer| viewer.share(request, action))
     }
@@ -606,12 +608,7 @@ impl Page {
                 (EventKind::RelativeWanted, [f64::from(u8::from(wanted)), 0.0, 0.0, 0.0])
             }
             ViewerEvent::People(People { own, people }) => {
-                self.text.clear();
-                for Person { number, guest, name, has_control, has_pointer } in people {
-                    let bits = u8::from(has_control) | u8::from(has_pointer) << 1;
-                    // A name has no control characters.
-                    self.text += &format!("{number}\t{guest}\t{bits}\t{name}\n");
-                }
+                self.text = lines(&people);
                 (EventKind::People, [own.into(), 0.0, 0.0, 0.0])
             }
             ViewerEvent::Shared(Shared { request, result }) => {
@@ -621,6 +618,10 @@ impl Page {
             }
             ViewerEvent::PersonPointer(PersonPointer { number, x, y }) => {
                 (EventKind::PersonPointer, [number.into(), x.into(), y.into(), 0.0])
+            }
+            ViewerEvent::Invitations(invitations) => {
+                self.text = invitation_lines(&invitations);
+                (EventKind::Invitations, [0.0; 4])
             }
             ViewerEvent::Notice(text) => {
                 self.text = text;

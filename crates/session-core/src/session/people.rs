@@ -2,7 +2,7 @@
 //! From the shell, which knows who they are, to the viewers that accept it (`ViewerCaps::PEOPLE`).
 //! Knows viewers; never names' meaning, credentials or rights.
 
-use thinc_protocol::people::{People, PersonPointer, Shared};
+use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 
 use super::Session;
 use crate::viewer::{Viewer, ViewerId};
@@ -12,6 +12,14 @@ impl Session {
     pub fn set_people(&mut self, id: ViewerId, people: People) {
         if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
             news.set(people);
+        }
+    }
+
+    /// Tells a viewer of the owner's which invitations there are, if that has changed and it
+    /// accepts them (`ViewerCaps::INVITATIONS`).
+    pub fn set_invitations(&mut self, id: ViewerId, invitations: &[OpenInvitation]) {
+        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+            news.set_invitations(invitations);
         }
     }
 

@@ -4,8 +4,9 @@
 
 use std::collections::VecDeque;
 
-use thinc_protocol::people::{People, PersonPointer, Shared};
+use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::ViewerCaps;
 
 /// Most answers that wait for the path; the shell has no more requests of a viewer at one time.
 pub(crate) const ANSWERS_MAX: usize = 8;
@@ -32,17 +33,40 @@ impl Notices {
     }
 }
 
+/// The invitations that were told last, and those to be told.
+#[derive(Debug, Default)]
+struct InvitationNews {
+    told: Option<Vec<OpenInvitation>>,
+    wanted: Option<Vec<OpenInvitation>>,
+}
+
 /// What waits to be told, and the list that was told last.
 #[derive(Debug, Default)]
 pub(crate) struct PeopleNews {
     told: Option<People>,
     wanted: Option<People>,
     answers: VecDeque<Shared>,
+    /// If it accepts them.
+    invitations: Option<InvitationNews>,
     /// At most one for each person of `wanted`.
     pointers: Vec<PersonPointer>,
 }
 
 impl PeopleNews {
+    /// Of a viewer with these capabilities; `None` if it accepts no lists of people.
+    pub(crate) fn new(caps: u32) -> Option<PeopleNews> {
+        let has = |bit: u32| caps & bit != 0;
+        let invitations = has(ViewerCaps::INVITATIONS).then(InvitationNews::default);
+        has(ViewerCaps::PEOPLE).then(|| PeopleNews { invitations, ..PeopleNews::default() })
+    }
+
+    /// The newest list of the owner's invitations.
+    pub(crate) fn set_invitations(&mut self, invitations: &[OpenInvitation]) {
+        if let Some(news) = &mut self.invitations {
+            news.wanted = Some(invitations.to_vec());
+        }
+    }
+
     /// The newest list.
     pub(crate) fn set(&mut self, people: People) {
         self.pointers.retain(|pointer| is_among(&people, pointer.number));
@@ -76,6 +100,13 @@ impl PeopleNews {
         {
             SessionMessage::People(people.clone()).encode(out);
             self.told = Some(people);
+        }
+        if let Some(news) = &mut self.invitations
+            && news.told != news.wanted
+            && let Some(invitations) = news.wanted.clone()
+        {
+            SessionMessage::Invitations(invitations.clone()).encode(out);
+            news.told = Some(invitations);
         }
         while let Some(answer) = self.answers.pop_front() {
             SessionMessage::Shared(answer).encode(out);

@@ -54,8 +54,8 @@ impl Actor {
         has_ended
     }
 
-    /// Guests are connected: the next invitation that expires is checked in time.
-    fn check_guests_soon(&mut self) {
+    /// Guests or invitations are there: the next invitation that expires is checked in time.
+    pub(super) fn check_guests_soon(&mut self) {
         let now = since_1970();
         let expiry_s = self.guests.record().next_expiry(now.as_secs());
         let wait = expiry_s.map_or(CHECK_INTERVAL_MAX, |expiry_s| {

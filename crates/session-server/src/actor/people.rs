@@ -3,14 +3,18 @@
 //! From connections and the record of guests, to session-core, and to share.rs for requests. Knows
 //! who a connection is of; share.rs decides what a request does.
 
-use thinc_protocol::people::{Invite, People, Person, PersonPointer, Share, ShareAction, Shared};
+use thinc_protocol::limits::INVITATIONS_TOLD_MAX;
+use thinc_protocol::people::{
+    Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
+};
 use thinc_protocol::viewer::InputEvent;
 use thinc_session_core::{Session, ViewerId};
+use thinc_transport::invitation::{Invitation, InvitationRefusal, Invitations};
 
 use super::Actor;
 use crate::connection::{ConnectionId, Event};
 use crate::front::since_1970;
-use crate::share::{ShareAnswer, ShareRequest};
+use crate::share::{ShareAnswer, ShareRequest, UNNAMED};
 
 /// Requests of one viewer that are not answered yet; past it they are refused. Each may hash a
 /// password, one after the other.
@@ -83,10 +87,19 @@ impl Actor {
                 has_pointer: self.people.pointer_of == Some(viewer),
             });
         }
+        let invitations = open_invitations(&record, now_s);
         drop(record);
         self.people.has_guests = people.iter().any(|person| person.guest != 0);
         for viewer in self.connections.values().filter_map(|connection| connection.viewer) {
             self.core.set_people(viewer, People { own: viewer.0, people: people.clone() });
+        }
+        let owners = self.connections.values().filter(|connection| connection.guest.is_none());
+        for viewer in owners.filter_map(|connection| connection.viewer) {
+            self.core.set_invitations(viewer, &invitations);
+        }
+        // Their list loses an invitation when that expires.
+        if !invitations.is_empty() {
+            self.check_guests_soon();
         }
     }
 
@@ -144,5 +157,33 @@ fn request_of(action: ShareAction) -> ShareRequest {
         ShareAction::GiveControl(guest) => ShareRequest::Control { guest, control: true },
         ShareAction::TakeControl(guest) => ShareRequest::Control { guest, control: false },
         ShareAction::EndVisit(guest) => ShareRequest::ThrowOut(guest),
+        ShareAction::Revoke(invitation) => ShareRequest::Revoke(invitation),
     }
+}
+
+/// What the owner can revoke: used-up ones too, whose guests may still be there.
+fn open_invitations(record: &Invitations, now_s: u64) -> Vec<OpenInvitation> {
+    let told = |invitation: &Invitation| {
+        let Invitation { number, terms, used, revoked, .. } = invitation;
+        let is_over = *revoked || now_s >= terms.expiry_s;
+        let rights = terms.rights;
+        (!is_over).then(|| OpenInvitation {
+            number: *number,
+            rights: InviteRights {
+                control: rights.control,
+                clipboard_to_session: rights.clipboard_to_session,
+                clipboard_to_guest: rights.clipboard_to_guest,
+            },
+            has_password: terms.password.is_some(),
+            is_locked: record.state(invitation, now_s) == Err(InvitationRefusal::Locked),
+            used: *used,
+            uses: terms.uses,
+            expiry_s: terms.expiry_s,
+            name: if terms.name == UNNAMED { String::new() } else { terms.name.clone() },
+        })
+    };
+    let newest = record.all().iter().rev().filter_map(told).take(INVITATIONS_TOLD_MAX);
+    let mut invitations: Vec<OpenInvitation> = newest.collect();
+    invitations.reverse();
+    invitations
 }

@@ -3,7 +3,6 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::people::{Invite, InviteRights, ShareAction};
-use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{
     ConnectError, ConnectOptions, Connection, Link, TransportChoice, connect, establish,
     split_desktop_id,
@@ -11,7 +10,9 @@ use thinc_transport::{
 
 use crate::broker::{Account, Broker, RIGHT, is_skipped};
 use crate::harness::{Message, Viewer, connect_options, wait_until};
-use crate::sharing::{answer, as_guest, attempts, names, people, refusal, send_all};
+use crate::sharing::{
+    LISTS, answer, as_guest, attempts, invitations, names, people, refusal, send_all,
+};
 
 /// The person's viewer of the default desktop.
 fn owner(broker: &Broker, account: &Account) -> (Viewer, Vec<u8>) {
@@ -26,8 +27,7 @@ fn owner(broker: &Broker, account: &Account) -> (Viewer, Vec<u8>) {
 fn opened(broker: &Broker, credential: &[u8]) -> Viewer {
     let session_credential = Some(credential.to_vec());
     let options = ConnectOptions { session_credential, ..options(broker) };
-    let mut viewer =
-        Viewer::with_caps(connect(&link(broker), &options).unwrap(), ViewerCaps::PEOPLE);
+    let mut viewer = Viewer::with_caps(connect(&link(broker), &options).unwrap(), LISTS);
     viewer.wait_complete();
     viewer
 }
@@ -120,10 +120,18 @@ fn a_guest_of_a_desktop_comes_without_an_account_and_does_what_the_owner_allows(
     let mut dan = Viewer::new(as_guest(&locked, "Dan", "open sesame").unwrap());
     dan.wait_complete();
     let there = people(&mut hers, |people| people.people.iter().any(|person| person.name == "Dan"));
+    let told = invitations(&mut hers, |list| list.len() == 2 && list[1].used == 1);
     let number = there.people.iter().find(|person| person.name == "Ada").unwrap().guest;
     answer(&mut hers, 3, ShareAction::EndVisit(number)).unwrap();
     ada.until(|message| matches!(message, Message::Close(..)));
     assert!(refusal(with_credential(&invitation, &guests_credential)).contains("does not let you"));
+
+    // Revoked: a guest who is there leaves, and the answer to others is that to every wrong link.
+    answer(&mut hers, 4, ShareAction::Revoke(told[1].number)).unwrap();
+    dan.until(|message| matches!(message, Message::Close(..)));
+    let open = invite(&mut hers, 5, 1, "").unwrap();
+    answer(&mut hers, 6, ShareAction::Revoke(told[1].number + 1)).unwrap();
+    assert_eq!(refusal(as_guest(&open, "Eve", "")), used);
 
     let audit = std::fs::read_to_string(broker.folder.join("audit")).unwrap();
     assert_eq!(audit.matches("\"guest-came\"").count(), 4, "{audit}");

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use thinc_protocol::clip::{ClipFormats, ClipMessage};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
-use thinc_protocol::people::{People, PersonPointer, Shared};
+use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerHello, ViewerMessage};
 use thinc_region::Size;
@@ -312,6 +312,7 @@ pub(crate) enum Message {
     /// What the session's clipboard has, in these formats.
     Offered(ClipFormats),
     People(People),
+    Invitations(Vec<OpenInvitation>),
     Shared(Shared),
     Pointer(PersonPointer),
     Notice(String),
@@ -425,6 +426,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
         SessionMessage::Clip(ClipMessage::Offer { formats, .. }) => Message::Offered(*formats),
         SessionMessage::People(people) => Message::People(people.clone()),
+        SessionMessage::Invitations(list) => Message::Invitations(list.clone()),
         SessionMessage::Shared(answer) => Message::Shared(answer.clone()),
         SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
         SessionMessage::Notice(text) => Message::Notice(text.clone()),

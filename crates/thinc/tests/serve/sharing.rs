@@ -9,7 +9,7 @@ use thinc_protocol::clip::{ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::people::{
-    Invite, InviteRights, People, PersonPointer, Share, ShareAction, Shared,
+    Invite, InviteRights, OpenInvitation, People, PersonPointer, Share, ShareAction, Shared,
 };
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, ViewerCaps, ViewerMessage};
@@ -494,6 +494,19 @@ pub(crate) fn people(viewer: &mut Viewer, wanted: impl Fn(&People) -> bool) -> P
     }
 }
 
+/// The owner's newest list of invitations until one for which `wanted` is true.
+pub(crate) fn invitations(
+    viewer: &mut Viewer,
+    wanted: impl Fn(&[OpenInvitation]) -> bool,
+) -> Vec<OpenInvitation> {
+    let is_wanted =
+        |message: &Message| matches!(message, Message::Invitations(list) if wanted(list));
+    match viewer.until(is_wanted) {
+        Message::Invitations(list) => list,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Guests' names, whether they have control, and whether they have the pointer; the owner's have
 /// no name.
 pub(crate) fn names(people: &People) -> Vec<(&str, bool, bool)> {
@@ -607,4 +620,90 @@ fn a_guest_by_the_owners_menu_may_do_what_the_invitation_says() {
     drop(guest);
     people(&mut owner, |list| list.people.len() == 1);
     refusal(as_guest(&link, "Eve", ""));
+}
+
+/// Both lists of a viewer that accepts them.
+pub(crate) const LISTS: u32 = ViewerCaps::PEOPLE | ViewerCaps::INVITATIONS;
+
+#[test]
+fn the_owners_viewer_is_told_of_invitations_and_revokes_them() {
+    let session = Session::start(&[]);
+    // Of a version that knows no lists of invitations.
+    let mut before = Viewer::with_caps(
+        connect(&session.link(), &connect_options()).unwrap(),
+        ViewerCaps::PEOPLE,
+    );
+    before.wait_complete();
+    let mut owner = Viewer::with_caps(connect(&session.link(), &connect_options()).unwrap(), LISTS);
+    assert_eq!(invitations(&mut owner, |_| true), []);
+    let rights = InviteRights { control: true, ..InviteRights::default() };
+    let invite = Invite {
+        rights,
+        life_s: 3600,
+        uses: 2,
+        name: "talk".into(),
+        password: "open sesame".into(),
+        ..Invite::default()
+    };
+    let link: Link = answer(&mut owner, 1, ShareAction::Invite(invite)).unwrap().parse().unwrap();
+    // Those of `thinc share` too.
+    let other: Link = share(&session, &["--uses", "1"]).parse().unwrap();
+    let told = invitations(&mut owner, |list| list.len() == 2);
+    let first = OpenInvitation { expiry_s: 0, ..told[0].clone() };
+    let want = OpenInvitation {
+        number: 1,
+        rights,
+        has_password: true,
+        uses: 2,
+        name: "talk".into(),
+        ..OpenInvitation::default()
+    };
+    assert_eq!(first, want);
+    let listed = list(&session);
+    assert_eq!(listed["invitations"][0]["expiry_s"], told[0].expiry_s);
+
+    // A guest's viewer is told of none, whatever it accepts, and its requests have no effect.
+    let connection = as_guest(&link, "Ada", "open sesame").unwrap();
+    let mut guest = Viewer::with_caps(connection, LISTS);
+    people(&mut guest, |list| list.people.len() == 3);
+    let refused = answer(&mut guest, 1, ShareAction::Revoke(2)).unwrap_err();
+    assert!(refused.contains("only the owner"), "{refused}");
+    let told = invitations(&mut owner, |list| list[0].used == 1);
+    assert_eq!((told[0].uses, told[1].used), (2, 0));
+
+    // Used up, it is listed still: its guests are there.
+    let mut bob = Viewer::new(as_guest(&other, "Bob", "").unwrap());
+    bob.wait_complete();
+    let told = invitations(&mut owner, |list| list[1].used == 1);
+    assert_eq!(told[1].uses, 1);
+
+    // What has changed is told before the answer.
+    owner.send(&ViewerMessage::Share(Share { request: 2, action: ShareAction::Revoke(1) }));
+    let told = invitations(&mut owner, |list| list.len() == 1);
+    assert_eq!(told[0].number, 2);
+    let done = Shared { request: 2, result: Ok(String::new()) };
+    assert_eq!(owner.until(|message| matches!(message, Message::Shared(_))), Message::Shared(done));
+    let is_list = |message: &Message| {
+        assert!(!matches!(message, Message::Invitations(_)), "a guest was told of invitations");
+        matches!(message, Message::Close(..))
+    };
+    let Message::Close(code, reason) = guest.until(is_list) else { unreachable!() };
+    assert_eq!(code, CloseCode::Unauthorized);
+    assert!(reason.contains("has ended the invitation"), "{reason}");
+    refusal(as_guest(&link, "Eve", "open sesame"));
+    let unknown = answer(&mut owner, 3, ShareAction::Revoke(99)).unwrap_err();
+    assert!(unknown.contains("there is no invitation 99"), "{unknown}");
+
+    // One that expires leaves the list without anybody's doing.
+    let brief = Invite { life_s: 2, uses: 1, ..Invite::default() };
+    owner.send(&ViewerMessage::Share(Share { request: 4, action: ShareAction::Invite(brief) }));
+    invitations(&mut owner, |list| list.len() == 2);
+    let told = invitations(&mut owner, |list| list.len() == 1);
+    assert_eq!(told[0].number, 2);
+
+    let is_list = |message: &Message| {
+        assert!(!matches!(message, Message::Invitations(_)), "it did not accept them");
+        matches!(message, Message::People(list) if list.people.len() == 3)
+    };
+    before.until(is_list);
 }

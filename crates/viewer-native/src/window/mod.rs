@@ -876,7 +876,7 @@ impl App<'_> {
         }
         self.draw_names(state, dot);
         let menu = self.menu.then(|| match &self.people_page {
-            Some(page) => page.text(&state.people.people),
+            Some(page) => page.text(&state.people, people::since_1970_s()),
             None => menu::text(),
         });
         if let Some(message) = self.message.as_ref().or(menu.as_ref()) {

@@ -3,19 +3,22 @@
 //! Path back, beside menu.rs: keys select from it. Knows people, keys and words; never SDL, the
 //! connection or pixels. The session decides what takes effect.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use thinc_protocol::people::{
-    Invite, InviteRights, People, Person, PersonPointer, ShareAction, Shared,
+    Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, ShareAction, Shared,
 };
 
 use super::App;
 use super::menu::Pressed;
 use crate::client::State;
 use crate::overlay::Panel;
+use crate::people::PeopleList;
 
 /// Guests that a key of their own chooses: 1 to 9.
 const KEYS: usize = 9;
+/// Invitations that are shown at one time, around the chosen one: the panel has few lines.
+const INVITATIONS_SHOWN: usize = 4;
 /// How long a link works: seconds and words.
 const LIVES: [(u32, &str); 4] =
     [(7200, "2 hours"), (86_400, "1 day"), (604_800, "7 days"), (900, "15 minutes")];
@@ -46,6 +49,8 @@ pub(super) enum Asked {
 pub(super) struct PeoplePage {
     /// The number of the chosen guest.
     chosen: Option<u32>,
+    /// The number of the chosen invitation.
+    invitation: Option<u32>,
     control: bool,
     clipboard: bool,
     life: usize,
@@ -56,8 +61,9 @@ pub(super) struct PeoplePage {
 }
 
 impl PeoplePage {
-    /// The page's text.
-    pub(super) fn text(&self, people: &People) -> String {
+    /// The page's text at this time, in seconds since 1970.
+    pub(super) fn text(&self, list: &PeopleList, now_s: u64) -> String {
+        let people = &list.people;
         let mut text = "People in this session\n".to_owned();
         let is_owner = is_owner(people);
         let mut key = 0;
@@ -95,6 +101,7 @@ impl PeoplePage {
                 password => format!(" P  With the password {password}\n"),
             };
             text += " I  Make the link, and copy it\n";
+            text += &self.invitations(&list.invitations, now_s);
         }
         if !self.words.is_empty() {
             text += &format!("\n{}\n", self.words);
@@ -102,13 +109,36 @@ impl PeoplePage {
         text + "\n Esc  Close"
     }
 
+    /// The invitations that can be revoked.
+    fn invitations(&self, invitations: &[OpenInvitation], now_s: u64) -> String {
+        if invitations.is_empty() {
+            return String::new();
+        }
+        let chosen = invitations.iter().position(|one| Some(one.number) == self.invitation);
+        // The newest, unless an older one is chosen.
+        let newest = invitations.len().saturating_sub(INVITATIONS_SHOWN);
+        let first = newest.min(chosen.unwrap_or(newest));
+        let shown = invitations.len().min(first + INVITATIONS_SHOWN);
+        let mut text = format!("\nInvitations ({})\n", invitations.len());
+        for one in &invitations[first..shown] {
+            let mark = if Some(one.number) == self.invitation { '>' } else { ' ' };
+            text += &format!(" {mark}  {}\n", description(one, now_s));
+        }
+        text + if chosen.is_some() {
+            " E  Choose another\n R  Revoke it, and end its guests' visits\n"
+        } else {
+            " E  Choose one\n"
+        }
+    }
+
     /// A key was pressed. `random` fills bytes for a new password.
     pub(super) fn handle(
         &mut self,
         pressed: Pressed,
-        people: &People,
+        list: &PeopleList,
         random: impl FnOnce(&mut [u8; PASSWORD_CHARACTERS]),
     ) -> Asked {
+        let PeopleList { people, invitations, .. } = list;
         let Pressed::Character(key) = pressed else {
             return if pressed == Pressed::Other { Asked::Close } else { Asked::Stay };
         };
@@ -133,6 +163,19 @@ impl PeoplePage {
             'd' => {
                 if let Some(guest) = self.guest(people) {
                     return Asked::Send(ShareAction::EndVisit(guest.guest));
+                }
+            }
+            'e' => {
+                // From the newest to the oldest, and to the newest again.
+                let chosen = invitations.iter().position(|one| Some(one.number) == self.invitation);
+                let next = chosen.and_then(|at| at.checked_sub(1));
+                let next = next.map_or(invitations.last(), |at| invitations.get(at));
+                self.invitation = next.map(|one| one.number);
+            }
+            'r' => {
+                let chosen = invitations.iter().find(|one| Some(one.number) == self.invitation);
+                if let Some(one) = chosen {
+                    return Asked::Send(ShareAction::Revoke(one.number));
                 }
             }
             'v' => self.control = !self.control,
@@ -186,6 +229,32 @@ impl PeoplePage {
 
 fn is_owner(people: &People) -> bool {
     people.people.iter().any(|person| person.number == people.own && person.guest == 0)
+}
+
+/// An invitation's rights, guests and end.
+fn description(invitation: &OpenInvitation, now_s: u64) -> String {
+    let OpenInvitation { number, rights, used, uses, expiry_s, name, .. } = invitation;
+    let may = match (rights.control, rights.clipboard_to_session || rights.clipboard_to_guest) {
+        (true, true) => "control and clipboard",
+        (true, false) => "control",
+        (false, _) => "view only",
+    };
+    let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+    let password = if invitation.has_password { ", password" } else { "" };
+    let locked = if invitation.is_locked { ", locked after wrong passwords" } else { "" };
+    let minutes = expiry_s.saturating_sub(now_s).div_ceil(60);
+    let left = match minutes {
+        0..120 => format!("{minutes} min"),
+        120..2880 => format!("{} h", minutes / 60),
+        _ => format!("{} days", minutes / 1440),
+    };
+    let uses_left = uses.saturating_sub(*used);
+    format!("{number}{name}: {may}, {uses_left} of {uses} uses left, {left}{password}{locked}")
+}
+
+/// The time of which invitations speak.
+pub(super) fn since_1970_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn name_of(person: &Person) -> &str {
@@ -261,7 +330,7 @@ impl App<'_> {
         let random = |bytes: &mut [u8; PASSWORD_CHARACTERS]| {
             getrandom::fill(bytes).expect("the system has random bytes");
         };
-        match page.handle(pressed, &state.people.people, random) {
+        match page.handle(pressed, &state.people, random) {
             Asked::Stay => {}
             Asked::Close => {
                 self.menu = false;
@@ -328,7 +397,9 @@ impl App<'_> {
 mod tests {
     use super::*;
 
-    fn people(own: u32, control: bool) -> People {
+    const NOW_S: u64 = 1_800_000_000;
+
+    fn people(own: u32, control: bool) -> PeopleList {
         let owner = Person { number: 1, has_control: true, has_pointer: true, ..Person::default() };
         let guest = Person {
             number: 2,
@@ -338,21 +409,22 @@ mod tests {
             ..owner.clone()
         };
         let guest = Person { has_pointer: false, ..guest };
-        People { own, people: vec![owner, guest] }
+        let people = People { own, people: vec![owner, guest] };
+        PeopleList { people, ..PeopleList::default() }
     }
 
-    fn press(page: &mut PeoplePage, key: char, people: &People) -> Asked {
+    fn press(page: &mut PeoplePage, key: char, people: &PeopleList) -> Asked {
         page.handle(Pressed::Character(key), people, |bytes| *bytes = [0; PASSWORD_CHARACTERS])
     }
 
     #[test]
     fn everybody_sees_who_is_there_and_only_the_owner_sees_choices() {
         let page = PeoplePage::default();
-        let text = page.text(&people(1, false));
+        let text = page.text(&people(1, false), NOW_S);
         assert!(text.contains("    Owner (you): control, has the pointer\n"), "{text}");
         assert!(text.contains(" 1  Ada: view only\n"), "{text}");
         assert!(text.contains(" I  Make the link"), "{text}");
-        let text = page.text(&people(2, true));
+        let text = page.text(&people(2, true), NOW_S);
         assert!(text.contains("    Ada (you): control\n"), "{text}");
         assert!(!text.contains("Invite") && !text.contains(" 1  "), "{text}");
     }
@@ -364,10 +436,10 @@ mod tests {
         assert_eq!(press(&mut page, '2', &people(1, false)), Asked::Stay, "there is one guest");
         assert_eq!(press(&mut page, 'd', &people(1, false)), Asked::Stay);
         assert_eq!(press(&mut page, '1', &people(1, false)), Asked::Stay);
-        assert!(page.text(&people(1, false)).contains(" C  Give control\n"));
+        assert!(page.text(&people(1, false), NOW_S).contains(" C  Give control\n"));
         let asked = press(&mut page, 'C', &people(1, false));
         assert_eq!(asked, Asked::Send(ShareAction::GiveControl(7)));
-        assert!(page.text(&people(1, true)).contains(" C  View only\n"));
+        assert!(page.text(&people(1, true), NOW_S).contains(" C  View only\n"));
         let asked = press(&mut page, 'c', &people(1, true));
         assert_eq!(asked, Asked::Send(ShareAction::TakeControl(7)));
         let asked = press(&mut page, 'd', &people(1, true));
@@ -391,7 +463,7 @@ mod tests {
         for key in ['b', 'v', 'b', 'l', 'n', 'p'] {
             assert_eq!(press(&mut page, key, &people), Asked::Stay);
         }
-        let text = page.text(&people);
+        let text = page.text(&people, NOW_S);
         assert!(text.contains("see and control the session\n B  Clipboard: copy and paste\n"));
         assert!(text.contains("works for 1 day\n N  For 2 guests\n"), "{text}");
         assert!(text.contains("With the password aaaaaaaaaaaa\n"), "{text}");
@@ -402,10 +474,65 @@ mod tests {
         assert_eq!(press(&mut page, 'i', &people), Asked::Send(ShareAction::Invite(invite)));
         let answer = Shared { request: 1, result: Ok("https://host/#t=x".into()) };
         assert_eq!(page.answer(&answer).as_deref(), Some("https://host/#t=x"));
-        assert!(page.text(&people).contains("https://host/#t=x"));
+        assert!(page.text(&people, NOW_S).contains("https://host/#t=x"));
         let refused = Shared { request: 2, result: Err("no port".into()) };
         assert_eq!(page.answer(&refused), None);
-        assert!(page.text(&people).contains("\nno port\n"));
+        assert!(page.text(&people, NOW_S).contains("\nno port\n"));
+    }
+
+    #[test]
+    fn the_owner_sees_earlier_invitations_and_revokes_the_chosen_one() {
+        let one = OpenInvitation {
+            number: 3,
+            used: 1,
+            uses: 2,
+            expiry_s: NOW_S + 3540,
+            ..OpenInvitation::default()
+        };
+        let rights = InviteRights { control: true, ..InviteRights::default() };
+        let two = OpenInvitation {
+            number: 5,
+            rights,
+            has_password: true,
+            used: 1,
+            uses: 1,
+            expiry_s: NOW_S + 86_400,
+            name: "talk".into(),
+            ..OpenInvitation::default()
+        };
+        let mut page = PeoplePage::default();
+        let mut list = people(1, false);
+        assert!(!page.text(&list, NOW_S).contains("Invitations"));
+        assert_eq!(press(&mut page, 'e', &list), Asked::Stay);
+        assert_eq!(press(&mut page, 'r', &list), Asked::Stay, "there is none");
+        list.invitations = vec![one, two];
+        let text = page.text(&list, NOW_S);
+        assert!(text.contains("    3: view only, 1 of 2 uses left, 59 min\n"), "{text}");
+        assert!(text.contains("    5 talk: control, 0 of 1 uses left, 24 h, password\n"), "{text}");
+        assert_eq!(press(&mut page, 'r', &list), Asked::Stay, "none is chosen");
+        for (chosen, other) in [(5, 3), (3, 5), (5, 3)] {
+            assert_eq!(press(&mut page, 'e', &list), Asked::Stay);
+            let text = page.text(&list, NOW_S);
+            assert!(text.contains(&format!(" >  {chosen}")), "{text}");
+            assert!(text.contains(&format!("    {other}")), "{text}");
+            let revoke = Asked::Send(ShareAction::Revoke(chosen));
+            assert_eq!(press(&mut page, 'R', &list), revoke);
+        }
+        // What is not there any more is revoked by no key.
+        list.invitations.pop();
+        assert_eq!(press(&mut page, 'r', &list), Asked::Stay);
+        // Of many a few are shown, the chosen one among them.
+        let made = |number| OpenInvitation { number, uses: 1, ..OpenInvitation::default() };
+        list.invitations = (1..=32).map(made).collect();
+        let lines = |text: &str| text.lines().filter(|line| line.contains("uses left")).count();
+        let mut page = PeoplePage::default();
+        assert!(page.text(&list, NOW_S).contains("    32: "));
+        for number in (1..=32).rev() {
+            press(&mut page, 'e', &list);
+            let text = page.text(&list, NOW_S);
+            assert!(text.contains(&format!(" >  {number}: ")), "{number}: {text}");
+            assert_eq!(lines(&text), INVITATIONS_SHOWN);
+        }
     }
 
     #[test]
@@ -420,12 +547,12 @@ mod tests {
         assert_eq!(pointers.due(), Some(start + POINTER_INTERVAL));
         assert!(pointers.take_due(start + POINTER_INTERVAL));
         let all = people(1, false);
-        assert_eq!(pointers.named(&all).collect::<Vec<_>>(), [("Ada", 11, 5)]);
+        assert_eq!(pointers.named(&all.people).collect::<Vec<_>>(), [("Ada", 11, 5)]);
         assert_eq!(pointers.due(), Some(start + POINTER_REST));
         assert!(pointers.take_due(start + POINTER_REST));
-        assert_eq!(pointers.named(&all).count(), 0);
+        assert_eq!(pointers.named(&all.people).count(), 0);
         pointers.handle(at(2, 12), start + POINTER_REST);
-        pointers.retain(&People { own: 1, people: all.people[..1].to_vec() });
-        assert_eq!(pointers.named(&all).count(), 0);
+        pointers.retain(&People { own: 1, people: all.people.people[..1].to_vec() });
+        assert_eq!(pointers.named(&all.people).count(), 0);
     }
 }
