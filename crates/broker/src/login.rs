@@ -43,13 +43,14 @@ pub(crate) fn main(
     let mut pam = match authenticate(&socket, service, &user, &from.to_string(), attempt) {
         Ok(pam) => pam,
         Err(error) => {
-            // The person learns nothing of it.
-            let refused = Reply::Refused { attempt, reason: Reason::Refused };
-            let _ = packets::send(&*socket, &refused.encode(), &[]);
-            // A name that no account has may be a password in the wrong field.
+            // The person learns nothing of it. A name that no account has may be a password in the
+            // wrong field.
             let known = User::from_name(&user).ok().flatten();
             let whose = known.map_or("an unknown account".to_owned(), |account| account.name);
             crate::report!("thinc: login of {whose} from {from} refused: {error}");
+            // Last: the helper ends this process, and answers at a time that tells nothing of it.
+            let refused = Reply::Refused { attempt, reason: Reason::Refused };
+            let _ = packets::send(&*socket, &refused.encode(), &[]);
             return Ok(());
         }
     };

@@ -102,8 +102,8 @@ fn helper_and_login_process_keep_the_capabilities_they_need_and_desktops_miss_no
     start(&hers);
     let of_helper = capabilities(broker.process.id());
     assert!(of_helper.iter().all(|set| *set == helper & ours), "{of_helper:x?}");
-    // Also the thread that waits for the next helper.
-    assert_eq!(capabilities(login_process(&broker)), [login & ours; 2]);
+    // Also the threads that wait for the next helper, and that answer the agent.
+    assert_eq!(capabilities(login_process(&broker)), [login & ours; 3]);
     desktop_misses_nothing(&anna);
 
     // With these the helper still starts fronts and logins.
