@@ -237,14 +237,17 @@ async function keepPicture(
   size: HTMLElement,
 ): Promise<void> {
   do {
-    const response = document.hidden ? undefined : await request(`${deskPath(name)}thumbnail`);
+    // Without an answer the next one may come.
+    const response = document.hidden
+      ? undefined
+      : await request(`${deskPath(name)}thumbnail`).catch(() => undefined);
     if (response?.ok) {
       const before = picture.src;
       picture.src = URL.createObjectURL(await response.blob());
       picture.hidden = false;
       if (before !== "") URL.revokeObjectURL(before);
       size.textContent = (response.headers.get("thinc-screen") ?? "").replace("x", " × ");
-    } else if (response !== undefined) {
+    } else if (response?.status === 404) {
       // One of an older version has no picture.
       return;
     }

@@ -5,11 +5,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
 use thinc_transport::token::PAGE_KEY_LIFE_S;
 use thinc_transport::web_certificate::WebCertificate;
@@ -57,6 +59,29 @@ pub fn json(body: &impl Serialize) -> Answer {
     let mut answer = plain(StatusCode::OK, "");
     *answer.body_mut() = Full::new(body.into());
     with_header(answer, header::CONTENT_TYPE, "application/json")
+}
+
+/// Longest body of a login.
+const LOGIN_BYTES_MAX: usize = PREAUTH_MESSAGE_BYTES_MAX;
+
+/// The body of a request to log in; `expected` is what somebody is told who has sent another one.
+pub async fn login_body<T: DeserializeOwned>(
+    request: Request<Incoming>,
+    expected: &'static str,
+) -> Result<T, Answer> {
+    // Another site's form cannot send JSON.
+    let is_json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let body = Limited::new(request.into_body(), LOGIN_BYTES_MAX)
+        .collect()
+        .await
+        .map_err(|_| plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"))?;
+    if !is_json {
+        return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"));
+    }
+    serde_json::from_slice(&body.to_bytes()).map_err(|_| plain(StatusCode::BAD_REQUEST, expected))
 }
 
 /// What a page needs to connect with WebTransport.

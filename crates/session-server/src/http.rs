@@ -8,14 +8,12 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
-use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
 use thinc_transport::invitation::is_invitation;
 use thinc_transport::path::Path;
@@ -288,20 +286,11 @@ async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answe
     {
         return plain(StatusCode::FORBIDDEN, reason);
     }
-    // Another site's form cannot send JSON.
-    let json = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = Limited::new(request.into_body(), PREAUTH_MESSAGE_BYTES_MAX).collect().await;
-    let body = match body {
-        Ok(body) if json => body.to_bytes(),
-        Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
-        Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"),
-    };
-    let Ok(LoginRequest { token, name, password }) = serde_json::from_slice(&body) else {
-        return plain(StatusCode::BAD_REQUEST, "expected {\"token\": \"…\"}");
-    };
+    let LoginRequest { token, name, password } =
+        match answer::login_body(request, "expected {\"token\": \"…\"}").await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
     let token = base64url::decode(&token).unwrap_or_default();
     let guest = if is_invitation(&token) {
         let Some(grant) = shared.guests.admit(&token, &name, &password, connection.peer).await

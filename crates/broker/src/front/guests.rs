@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, StatusCode};
@@ -18,23 +17,23 @@ use thinc_session_server::answer::{self, Answer, plain, serve_asset, with_header
 use thinc_session_server::gate::WRONG_SECRET_DELAY;
 use thinc_session_server::websocket;
 use thinc_transport::token::PAGE_KEY_LIFE_S;
-use thinc_transport::{
-    DESKTOP_ID_BYTES, Link, Scheme, SpkiPin, base64url, split_desktop_id, token::random,
-};
+use thinc_transport::{DESKTOP_ID_BYTES, Link, base64url, split_desktop_id, token::random};
 use tokio::net::UnixStream;
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::http::{BODY_BYTES_MAX, Connection, ORIGIN_SECRET, Shared, check_origin};
+use super::http::{Connection, ORIGIN_SECRET, Shared, check_origin};
 use super::logins::Login;
 use super::proxied::Peer;
 use super::{relay, webtransport};
-use crate::agent::{AgentAnswer, AgentRequest};
+use crate::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX};
 use crate::message::Deed;
 
 /// Where guests' pages are.
 pub(super) const JOIN: &str = "/join/";
-/// Desktops that guests can be invited to; an entry is made whenever its owner opens it.
-const DESKTOPS_MAX: usize = 8192;
+/// How long the owner's viewer waits until the session knows how guests get in. A session process
+/// that is stopped, or busy, learns it later, and keeps nobody from its desktop.
+const OFFER_WAIT: Duration = Duration::from_millis(500);
 /// Before the bytes of a viewer's credential, which differ from those of an owner's by it.
 const CREDENTIAL_MARK: &[u8; 8] = b"thinc-g1";
 /// A guest's credential of a session is shorter.
@@ -61,11 +60,9 @@ struct Desktop {
 pub(super) struct Guests {
     /// The administrator allows guests.
     is_allowed: bool,
-    /// For links.
+    /// For links of people whose viewers name a host only.
     port: u16,
     desktops: Mutex<HashMap<DesktopId, Desktop>>,
-    /// The host and port of the last page: viewers in windows do not always tell theirs.
-    host: Mutex<Option<String>>,
     /// Of guests' pages, for WebTransport; the oldest first.
     page_keys: Mutex<VecDeque<PageKey>>,
 }
@@ -119,67 +116,30 @@ pub(super) fn parse_id(text: &str) -> Option<DesktopId> {
 
 impl Guests {
     pub(super) fn new(is_allowed: bool, port: u16) -> Guests {
-        Guests {
-            is_allowed,
-            port,
-            desktops: Mutex::default(),
-            host: Mutex::default(),
-            page_keys: Mutex::default(),
-        }
+        Guests { is_allowed, port, desktops: Mutex::default(), page_keys: Mutex::default() }
     }
 
     fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         mutex.lock().expect("no holder of this lock can panic")
     }
 
-    /// The link of this server; `host`: of a page, with the port, or of a TLS handshake.
-    fn origin(&self, host: &str, pin: SpkiPin) -> Option<Link> {
-        let link: Link = format!("https://{host}/").parse().ok()?;
-        Some(Link { scheme: Scheme::Https, pin: Some(pin), ..link })
+    /// A host as it stands in this server's links.
+    pub(super) fn with_port(&self, host: &str) -> String {
+        format!("{host}:{}", self.port)
     }
 
-    /// Tells a session whose owner has opened it how guests get in. `host`: where the owner has
-    /// found the broker; a session that cannot be told has no links.
-    pub(super) async fn offer(
-        &self,
-        login: &Login,
-        name: &str,
-        pin: SpkiPin,
-        host: Result<&str, Option<String>>,
-    ) {
-        let host = match host {
-            Ok(page) => {
-                *Guests::lock(&self.host) = Some(page.to_owned());
-                Some(page.to_owned())
-            }
-            Err(window) => {
-                let window = window.map(|host| format!("{host}:{}", self.port));
-                Guests::lock(&self.host).clone().or(window)
-            }
-        };
-        let origin = host.and_then(|host| self.origin(&host, pin)).map(|link| link.to_string());
-        let owner = owner_of(&login.user);
-        let request = AgentRequest::Share {
-            name: name.to_owned(),
-            origin: origin.filter(|_| self.is_allowed),
-            owner: hex(&owner),
-        };
-        match login.ask(&request).await {
-            Ok((AgentAnswer::Shared { id }, _)) if self.is_allowed => {
-                let Ok(own) = u64::from_str_radix(&id, 16) else { return };
-                let id = [owner, own.to_be_bytes()].concat();
-                let id = id.try_into().expect("two halves");
-                let mut desktops = Guests::lock(&self.desktops);
-                if desktops.len() >= DESKTOPS_MAX && !desktops.contains_key(&id) {
-                    desktops.retain(|_, desktop| desktop.user == login.user);
-                }
-                let user = login.user.clone();
-                desktops.insert(id, Desktop { user, name: name.to_owned() });
-            }
-            Ok(_) => {}
-            // An agent, or a session, of a version without guests.
-            Err(error) => debug!("{}'s desktop {name} has no guests: {error}", login.user),
+    /// A desktop of this user has this ID from now on. Each user has as many as they may have
+    /// desktops, whatever their agent says, so that nobody's make room for another's.
+    fn insert(&self, id: DesktopId, desktop: Desktop) {
+        let mut desktops = Guests::lock(&self.desktops);
+        desktops.retain(|_, other| other.user != desktop.user || other.name != desktop.name);
+        let is_own = |(_, other): &(&DesktopId, &Desktop)| other.user == desktop.user;
+        if desktops.iter().filter(is_own).count() >= SESSIONS_MAX
+            && let Some((&own, _)) = desktops.iter().find(is_own)
+        {
+            desktops.remove(&own);
         }
+        desktops.insert(id, desktop);
     }
 
     /// A key for pages of this guest.
@@ -204,6 +164,39 @@ impl Guests {
     fn desktop(&self, id: &DesktopId) -> Option<Desktop> {
         Guests::lock(&self.desktops).get(id).cloned().filter(|_| self.is_allowed)
     }
+}
+
+/// Tells a session whose owner has opened it how guests get in. `host`: where the owner's viewer
+/// has found the broker, with the port; without it the session has no links.
+pub(super) async fn offer(
+    shared: &Arc<Shared>,
+    login: &Arc<Login>,
+    name: &str,
+    host: Option<String>,
+) {
+    let (shared, login, name) = (shared.clone(), login.clone(), name.to_owned());
+    let offered = tokio::spawn(async move {
+        let origin = host.and_then(|host| format!("https://{host}/").parse::<Link>().ok());
+        let pin = Some(shared.identity.pin());
+        let origin = origin.map(|link| Link { pin, ..link }.to_string());
+        let owner = owner_of(&login.user);
+        let request = AgentRequest::Share {
+            name: name.clone(),
+            origin: origin.filter(|_| shared.guests.is_allowed),
+            owner: hex(&owner),
+        };
+        match login.ask(&request).await {
+            Ok((AgentAnswer::Shared { id }, _)) => {
+                let Ok(own) = u64::from_str_radix(&id, 16) else { return };
+                let id = [owner, own.to_be_bytes()].concat().try_into().expect("two halves");
+                shared.guests.insert(id, Desktop { user: login.user.clone(), name });
+            }
+            Ok(_) => {}
+            // An agent, or a session, of a version without guests.
+            Err(error) => debug!("{}'s desktop {name} has no guests: {error}", login.user),
+        }
+    });
+    let _ = timeout(OFFER_WAIT, offered).await;
 }
 
 /// Lets a guest in who has this token, of an invitation and with the desktop's ID.
@@ -358,10 +351,15 @@ pub(super) async fn route(
         }
         (&Method::GET, webtransport::FILE) => {
             let (shared, headers) = (&connection.shared, request.headers());
-            match Admitted::of_headers(id, headers, secret_of(headers)) {
-                None => not_invited(),
-                // The session decides when the page comes.
-                Some(guest) => connection.offer_webtransport(&shared.guests.mint_page_key(guest)),
+            let guest = Admitted::of_headers(id, headers, secret_of(headers));
+            let Some(guest) = guest else { return not_invited() };
+            // Only guests get keys: strangers could use up those that there may be.
+            match guest.visit(shared, connection.peer).await {
+                Ok(_) => {
+                    connection.set_guest();
+                    connection.offer_webtransport(&shared.guests.mint_page_key(guest))
+                }
+                Err(reason) => no_visit(connection.peer, reason),
             }
         }
         (&Method::GET | &Method::HEAD, file) => {
@@ -416,19 +414,11 @@ async fn log_in(connection: &Arc<Connection>, id: DesktopId, request: Request<In
     if let Err(reason) = check_origin(request.headers()) {
         return plain(StatusCode::FORBIDDEN, reason);
     }
-    // Another site's form cannot send JSON.
-    let json = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) if json => body.to_bytes(),
-        Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
-        Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"),
-    };
-    let Ok(LoginBody { token, name, password }) = serde_json::from_slice(&body) else {
-        return plain(StatusCode::BAD_REQUEST, "expected {\"token\": \"…\"}");
-    };
+    let LoginBody { token, name, password } =
+        match answer::login_body(request, "expected {\"token\": \"…\"}").await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
     let token = base64url::decode(&token).unwrap_or_default();
     // The page is that of one desktop, and so are its cookie and its secret.
     let is_of_page = split_desktop_id(&token).is_some_and(|(_, of_token)| of_token == id);
@@ -562,6 +552,22 @@ mod tests {
         }
         assert!(guests.of_page_key([1; 16], &keys[0]).is_none(), "the oldest has made room");
         assert!(guests.of_page_key([2; 16], &keys[1]).is_some());
+    }
+
+    #[test]
+    fn a_user_makes_no_room_among_the_desktops_of_others() {
+        let guests = Guests::new(true, 443);
+        let id = |number: usize| (number as u128).to_be_bytes();
+        let of = |user: &str, name: String| Desktop { user: user.to_owned(), name };
+        guests.insert(id(0), of("anna", "xfce".to_owned()));
+        for number in 1..10_000 {
+            guests.insert(id(number), of("otto", number.to_string()));
+        }
+        assert!(guests.desktop(&id(0)).is_some());
+        assert_eq!(Guests::lock(&guests.desktops).len(), 1 + SESSIONS_MAX);
+        // A desktop has one ID: the newest.
+        guests.insert(id(1), of("anna", "xfce".to_owned()));
+        assert!(guests.desktop(&id(0)).is_none() && guests.desktop(&id(1)).is_some());
     }
 
     #[test]

@@ -48,7 +48,7 @@ use crate::message::{
 use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// Longest body of a request.
-pub(super) const BODY_BYTES_MAX: usize = 4096;
+const BODY_BYTES_MAX: usize = 4096;
 /// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
 const COOKIE: &str = "__Host-thinc-broker";
 /// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
@@ -642,12 +642,12 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let (upgraded, answer) = websocket::accept(&mut request);
     let Some(upgraded) = upgraded else { return answer };
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let (shared, host) = (&connection.shared, host.ok_or(None));
-    shared.guests.offer(&login, name, shared.identity.pin(), host).await;
+    guests::offer(&connection.shared, &login, name, host.map(str::to_owned)).await;
     info!("{peer}: {} opens {name}", login.user);
-    connection.note(&login, Deed::Opened, name).await;
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
+        // Here, so that it is noted that the viewer leaves, whatever becomes of the request.
+        connection.note(&login, Deed::Opened, &name).await;
         let left = || connection.note(&login, Deed::Left, &name);
         let upgraded = match upgraded.await {
             Ok(upgraded) => upgraded,
@@ -704,18 +704,10 @@ async fn log_in(connection: &Arc<Connection>, request: Request<Incoming>) -> Ans
     if let Err(reason) = check_origin(request.headers()) {
         return plain(StatusCode::FORBIDDEN, reason);
     }
-    // Another site's form cannot send JSON.
-    let json = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) if json => body.to_bytes(),
-        Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
-        Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"),
-    };
-    let Ok(body) = serde_json::from_slice::<LoginBody>(&body) else {
-        return plain(StatusCode::BAD_REQUEST, "expected a name and a password, or answers");
+    let expected = "expected a name and a password, or answers";
+    let body = match answer::login_body::<LoginBody>(request, expected).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
     };
     // The helper limits how long an attempt takes.
     if connection.is_stranger() {

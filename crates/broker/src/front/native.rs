@@ -125,7 +125,7 @@ pub(super) async fn serve<S: ViewerTransport>(
 }
 
 async fn admit<S: ViewerTransport>(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     viewer: &mut Viewer<S>,
     connection: NewConnection,
 ) -> io::Result<()> {
@@ -181,8 +181,8 @@ async fn admit<S: ViewerTransport>(
     AuthOk { session_credential: &credential }.encode(&mut answer);
     viewer.send(&answer).await?;
 
-    let host = Err(viewer.stream.host());
-    shared.guests.offer(&login, &name, shared.identity.pin(), host).await;
+    let host = viewer.stream.host().map(|host| shared.guests.with_port(&host));
+    guests::offer(shared, &login, &name, host).await;
     info!("{peer}: {} opens {name} in a window ({})", login.user, S::NAME);
     logins.note(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);

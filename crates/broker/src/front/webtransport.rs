@@ -112,8 +112,8 @@ pub(super) async fn serve(
                     Err(Refusal::Desktop)
                 }
                 Ok(session) => {
-                    let (guests, host) = (&shared.guests, Ok(request.head().authority));
-                    guests.offer(&owner, &name, shared.identity.pin(), host).await;
+                    let host = Some(request.head().authority.to_owned());
+                    guests::offer(&shared, &owner, &name, host).await;
                     Ok((owner, name, session, Deed::Opened))
                 }
             },
