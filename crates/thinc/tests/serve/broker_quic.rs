@@ -4,16 +4,19 @@
 use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::session::CloseCode;
+use thinc_protocol::viewer::ViewerMessage;
 use thinc_transport::{
-    ConnectError, ConnectOptions, Link, TransportChoice, TransportKind, connect, establish,
+    ConnectError, ConnectOptions, Connection, Link, TransportChoice, TransportKind, connect,
+    establish,
 };
 
 use crate::broker::{Account, Broker, RIGHT, alone, is_skipped};
 use crate::broker_floods::{assert_memory_is_bounded, assert_people_log_in};
-use crate::harness::{Message, Viewer, connect_options, wait_until};
+use crate::harness::{Message, Session, Viewer, connect_options, wait_until};
 
 fn link(broker: &Broker) -> Link {
     format!("https://{}/", broker.address).parse().unwrap()
@@ -138,4 +141,43 @@ fn a_flood_over_udp_keeps_nobody_out() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_memory_is_bounded(&broker, front);
+}
+
+/// Median round trip of a message to the session process and back, in microseconds.
+fn round_trip(connection: Connection) -> u128 {
+    let mut viewer = Viewer::new(connection);
+    viewer.wait_complete();
+    let mut times: Vec<_> = (0..2000)
+        .map(|number| {
+            let begin = Instant::now();
+            viewer.send(&ViewerMessage::Ping(number));
+            viewer.until(|message| *message == Message::Pong);
+            begin.elapsed().as_micros()
+        })
+        .collect();
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+/// For doc/performance.md: the same message with and without the broker, in turns.
+#[test]
+#[ignore = "a measurement"]
+fn round_trips_with_and_without_the_front() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    let credential = Some(log_in(&broker, &anna, RIGHT).unwrap());
+    let session = Session::start(&[]);
+    for _ in 0..3 {
+        for transport in [TransportChoice::Tcp, TransportChoice::Quic] {
+            let own = ConnectOptions { transport, ..connect_options() };
+            let without = round_trip(connect(&session.link(), &own).unwrap());
+            let session_credential = credential.clone();
+            let through = ConnectOptions { transport, session_credential, ..over_quic(&broker) };
+            let with = round_trip(connect(&link(&broker), &through).unwrap());
+            println!("{transport:?}: {without} µs without, {with} µs with the front");
+        }
+    }
 }
