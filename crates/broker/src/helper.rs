@@ -17,15 +17,15 @@ use std::time::{Duration, Instant};
 use nix::unistd::User;
 use sha2::{Digest as _, Sha256};
 use thinc_transport::identity::Identity;
-use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep;
 
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus, Named};
+use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
 use crate::certificate::{self, Certificate, Pem, pipe_with};
@@ -37,9 +37,6 @@ use crate::privileges;
 use crate::throttle::{self, Throttle};
 use crate::{BrokerError, BrokerOptions, port};
 
-/// How long a person may take for one attempt, as with sshd's `LoginGraceTime`: a new password has
-/// to be thought of.
-const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(120);
 /// How long a login opens sessions without asking again.
 pub(crate) const LOGIN_LIFE: Duration = Duration::from_secs(12 * 3600);
 /// Logins of one account, and of all; past it the oldest ends. Its connections stay.
@@ -167,7 +164,7 @@ fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
 }
 
 /// What stays the same while the helper runs.
-struct Helper {
+pub(crate) struct Helper {
     listeners: Vec<TcpListener>,
     /// None without QUIC.
     udp_sockets: Vec<UdpSocket>,
@@ -178,11 +175,11 @@ struct Helper {
     acme: AcmeOptions,
     start: Start,
     front_user: User,
-    service: String,
-    state: PathBuf,
-    limits: Limits,
+    pub(crate) service: String,
+    pub(crate) state: PathBuf,
+    pub(crate) limits: Limits,
     /// When desktops end, as the environment of `thinc serve`.
-    lives: Vec<(&'static str, String)>,
+    pub(crate) lives: Vec<(&'static str, String)>,
 }
 
 /// What the front answers an ACME server, and who waits until it does.
@@ -194,15 +191,15 @@ struct Challenge {
 
 /// What is known of people.
 #[derive(Default)]
-struct State {
-    throttle: Throttle,
+pub(crate) struct State {
+    pub(crate) throttle: Throttle,
     /// The oldest first.
     logins: Vec<Login>,
     /// The number of the newest; that of a helper before this one, where a login of it goes on.
-    login_count: u64,
+    pub(crate) login_count: u64,
     /// Those of this front that are connected with a session, by its number for them.
     viewers: HashMap<u64, OpenViewer>,
-    audit: Audit,
+    pub(crate) audit: Audit,
     /// Wakes the task that tells the front.
     draining: watch::Sender<bool>,
 }
@@ -217,16 +214,16 @@ struct OpenViewer {
 }
 
 /// Opens an agent again after the front was restarted.
-struct Login {
-    number: u64,
-    since: Instant,
-    cookie_hash: Secret,
-    origin_secret_hash: Secret,
-    user: String,
-    agent: Rc<OwnedFd>,
-    ends: Instant,
+pub(crate) struct Login {
+    pub(crate) number: u64,
+    pub(crate) since: Instant,
+    pub(crate) cookie_hash: Secret,
+    pub(crate) origin_secret_hash: Secret,
+    pub(crate) user: String,
+    pub(crate) agent: Rc<OwnedFd>,
+    pub(crate) ends: Instant,
     /// Keeps it for the next helper.
-    process: Rc<Channel>,
+    pub(crate) process: Rc<Channel>,
 }
 
 impl Login {
@@ -242,7 +239,7 @@ impl Login {
 }
 
 impl State {
-    fn add(&mut self, login: Login) {
+    pub(crate) fn add(&mut self, login: Login) {
         self.expire(Instant::now());
         let of_user = self.logins.iter().filter(|other| other.user == login.user).count();
         let oldest = if of_user >= LOGINS_PER_USER_MAX {
@@ -474,7 +471,7 @@ fn adopt(state: &Rc<RefCell<State>>, found: Vec<Found>) -> Result<(), BrokerErro
 }
 
 /// Waits for the end of a login process: it lives as long as the last process of the login.
-fn watch(
+pub(crate) fn watch(
     state: Rc<RefCell<State>>,
     number: u64,
     since: Instant,
@@ -672,204 +669,9 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
 }
 
 /// A front that does not read has ended, which `serve_front` detects.
-async fn send(channel: &Channel, reply: &Reply, descriptor: Option<&OwnedFd>) {
+pub(crate) async fn send(channel: &Channel, reply: &Reply, descriptor: Option<&OwnedFd>) {
     let descriptors: Vec<_> = descriptor.into_iter().map(|fd| fd.as_fd()).collect();
     let _ = channel.send(&reply.encode(), &descriptors).await;
-}
-
-struct Begin {
-    attempt: u64,
-    source: IpAddr,
-    address: Ipv6Addr,
-    user: String,
-}
-
-struct Task {
-    helper: Rc<Helper>,
-    state: Rc<RefCell<State>>,
-    begin: Begin,
-    inbox: mpsc::Receiver<Request>,
-}
-
-/// Why nobody was admitted.
-#[derive(Clone, Copy)]
-enum Failure {
-    /// By PAM, or the time has passed.
-    Refused,
-    /// The person has gone, or had to make room.
-    Abandoned,
-}
-
-impl Task {
-    /// Runs the attempt; returns the last reply, with the agent's socket.
-    async fn run(mut self, front: &Channel) -> (Reply, Option<Rc<OwnedFd>>) {
-        let Begin { attempt, source, ref user, .. } = self.begin;
-        let delay = self.state.borrow().throttle.delay(source, user, Instant::now());
-        tokio::select! {
-            () = sleep(delay) => {}
-            // Nothing is to be answered yet: they have gone.
-            _ = self.inbox.recv() => {
-                return (Reply::Refused { attempt, reason: Reason::Busy }, None);
-            }
-        }
-        // When the person's last message came, and whether a password may have been tried.
-        let (mut asked, mut tried) = (Instant::now(), false);
-        let failure = match self.start_login() {
-            Ok((mut process, channel)) => {
-                match self.converse(front, &channel, &mut asked, &mut tried).await {
-                    Ok((user, agent)) => return self.admit(user, agent, process, channel),
-                    Err(failure) => {
-                        let _ = process.start_kill();
-                        tokio::task::spawn_local(async move { process.wait().await });
-                        failure
-                    }
-                }
-            }
-            Err(error) => {
-                crate::report!("thinc: cannot start a login: {error}");
-                Failure::Abandoned
-            }
-        };
-        let user = self.begin.user.clone();
-        let is_failure = match failure {
-            Failure::Refused => true,
-            // Who leaves before the answer has tried a password all the same.
-            Failure::Abandoned => tried,
-        };
-        let now = Instant::now();
-        if is_failure {
-            self.state.borrow_mut().throttle.record_failure(source, &user, now);
-            self.record_refusal(if tried { "refused" } else { "refused without a password" });
-        }
-        let reason = match failure {
-            Failure::Abandoned => Reason::Busy,
-            Failure::Refused => Reason::Refused,
-        };
-        sleep_until(throttle::refusal_time(asked, now).into()).await;
-        (Reply::Refused { attempt, reason }, None)
-    }
-
-    fn admit(
-        &self,
-        user: String,
-        agent: OwnedFd,
-        process: Child,
-        channel: Channel,
-    ) -> (Reply, Option<Rc<OwnedFd>>) {
-        let (cookie, origin_secret): (Secret, Secret) = (random(), random());
-        let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
-        let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
-        let mut state = self.state.borrow_mut();
-        state.login_count += 1;
-        let number = state.login_count;
-        // Before the front knows the secrets: from now on any helper finds this login.
-        let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
-        if let Err(error) = channel.try_send(&keep.encode()) {
-            crate::report!("thinc: a login of {user} cannot outlive the broker: {error}");
-        }
-        state.audit.record(&Entry {
-            login: Some(number),
-            user: Some(&user),
-            from: Some(self.begin.address.to_canonical()),
-            ..Entry::new(Event::Login)
-        });
-        state.add(Login {
-            number,
-            since,
-            cookie_hash,
-            origin_secret_hash,
-            user: user.clone(),
-            agent: agent.clone(),
-            ends: since + LOGIN_LIFE,
-            process: channel.clone(),
-        });
-        drop(state);
-        watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
-        let attempt = self.begin.attempt;
-        (Reply::Admitted { attempt, cookie, origin_secret, user }, Some(agent))
-    }
-
-    /// In a task of its own: whether an account has the name may be asked of a slow directory.
-    fn record_refusal(&self, reason: &'static str) {
-        let (state, user) = (self.state.clone(), self.begin.user.clone());
-        let from = self.begin.address.to_canonical();
-        tokio::task::spawn_local(async move {
-            let asked = user.clone();
-            let is_known = tokio::task::spawn_blocking(move || User::from_name(&asked)).await;
-            let is_known = matches!(is_known, Ok(Ok(Some(_))));
-            state.borrow_mut().audit.record(&Entry {
-                user: is_known.then_some(user.as_str()),
-                from: Some(from),
-                reason: Some(reason),
-                ..Entry::new(Event::Refusal)
-            });
-        });
-    }
-
-    fn start_login(&self) -> io::Result<(Child, Channel)> {
-        let (near, far) = packets::pair()?;
-        let child = Command::new(crate::own_program())
-            .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
-            .arg(&self.helper.state)
-            .arg(format!("--limits={}", self.helper.limits))
-            .envs(self.helper.lives.iter().map(|(name, time)| (name, time)))
-            .stdin(Stdio::from(far))
-            .stdout(Stdio::null())
-            .spawn()?;
-        Ok((child, Channel::new(near)?))
-    }
-
-    /// Passes messages between the front and the login process.
-    async fn converse(
-        &mut self,
-        front: &Channel,
-        process: &Channel,
-        asked: &mut Instant,
-        tried: &mut bool,
-    ) -> Result<(String, OwnedFd), Failure> {
-        let Begin { attempt, address, ref user, .. } = self.begin;
-        let begin = Request::Begin { attempt, source: address, user: user.clone() };
-        if process.send(&begin.encode(), &[]).await.is_err() {
-            return Err(Failure::Refused);
-        }
-        let deadline = tokio::time::Instant::now() + ATTEMPT_TIME_MAX;
-        loop {
-            tokio::select! {
-                packet = process.receive(MESSAGE_BYTES_MAX) => {
-                    let Ok(packet) = packet else { return Err(Failure::Refused) };
-                    match Reply::decode(&packet.bytes) {
-                        Ok(reply @ Reply::Prompts { .. }) => send(front, &reply, None).await,
-                        Ok(Reply::Admitted { user, .. }) => {
-                            let agent = packet.descriptors.into_iter().next();
-                            return agent.map(|agent| (user, agent)).ok_or(Failure::Refused);
-                        }
-                        // It has ended without a word, or with one that it must not send.
-                        Ok(
-                            Reply::Refused { .. }
-                            | Reply::Drain { .. }
-                            | Reply::Kept { .. }
-                            | Reply::Ended { .. }
-                            | Reply::Certificate
-                            | Reply::Challenge { .. },
-                        )
-                        | Err(_) => {
-                            return Err(Failure::Refused);
-                        }
-                    }
-                }
-                request = self.inbox.recv() => match request {
-                    Some(answers @ Request::Answers { .. }) => {
-                        (*asked, *tried) = (Instant::now(), true);
-                        if process.send(&answers.encode(), &[]).await.is_err() {
-                            return Err(Failure::Refused);
-                        }
-                    }
-                    _ => return Err(Failure::Abandoned),
-                },
-                () = sleep_until(deadline) => return Err(Failure::Refused),
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub(crate) use report;
 pub mod acme;
 pub mod admin;
 pub mod agent;
+mod attempt;
 mod audit;
 pub mod banner;
 mod certificate;

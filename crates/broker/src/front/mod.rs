@@ -6,6 +6,7 @@
 mod certificates;
 mod guests;
 mod http;
+mod login;
 mod logins;
 mod native;
 mod proxied;

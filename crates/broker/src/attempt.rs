@@ -1,0 +1,224 @@
+//! One attempt to log in, as the helper sees it: its delay, its login process, and when a refusal is
+//! answered. Beside the path: from helper.rs, between the front and login.rs. Knows who asks, from
+//! where, and when; never a password longer than it takes to pass it on.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use nix::unistd::User;
+use thinc_transport::token::random;
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, sleep_until};
+
+use crate::audit::{Entry, Event};
+use crate::helper::{Helper, LOGIN_LIFE, Login, State, hash, send, watch};
+use crate::message::{Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::packets::{self, Channel};
+use crate::throttle;
+
+/// How long a person may take for one attempt, as with sshd's `LoginGraceTime`: a new password has
+/// to be thought of.
+const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Who has asked.
+pub(crate) struct Begin {
+    pub(crate) attempt: u64,
+    pub(crate) source: IpAddr,
+    pub(crate) address: Ipv6Addr,
+    pub(crate) user: String,
+}
+
+/// Runs the attempt.
+pub(crate) struct Task {
+    pub(crate) helper: Rc<Helper>,
+    pub(crate) state: Rc<RefCell<State>>,
+    pub(crate) begin: Begin,
+    pub(crate) inbox: mpsc::Receiver<Request>,
+}
+
+/// Why nobody was admitted.
+#[derive(Clone, Copy)]
+enum Failure {
+    /// By PAM, or the time has passed.
+    Refused,
+    /// The person has gone, or had to make room.
+    Abandoned,
+}
+
+impl Task {
+    /// Runs the attempt; returns the last reply, with the agent's socket.
+    pub(crate) async fn run(mut self, front: &Channel) -> (Reply, Option<Rc<OwnedFd>>) {
+        let Begin { attempt, source, ref user, .. } = self.begin;
+        let delay = self.state.borrow().throttle.delay(source, user, Instant::now());
+        tokio::select! {
+            () = sleep(delay) => {}
+            // Nothing is to be answered yet: they have gone.
+            _ = self.inbox.recv() => {
+                return (Reply::Refused { attempt, reason: Reason::Busy }, None);
+            }
+        }
+        // When the person's last message came, and whether a password may have been tried.
+        let (mut asked, mut tried) = (Instant::now(), false);
+        let failure = match self.start_login() {
+            Ok((mut process, channel)) => {
+                match self.converse(front, &channel, &mut asked, &mut tried).await {
+                    Ok((user, agent)) => return self.admit(user, agent, process, channel),
+                    Err(failure) => {
+                        let _ = process.start_kill();
+                        tokio::task::spawn_local(async move { process.wait().await });
+                        failure
+                    }
+                }
+            }
+            Err(error) => {
+                crate::report!("thinc: cannot start a login: {error}");
+                Failure::Abandoned
+            }
+        };
+        let user = self.begin.user.clone();
+        let is_failure = match failure {
+            Failure::Refused => true,
+            // Who leaves before the answer has tried a password all the same.
+            Failure::Abandoned => tried,
+        };
+        let now = Instant::now();
+        if is_failure {
+            self.state.borrow_mut().throttle.record_failure(source, &user, now);
+            self.record_refusal(if tried { "refused" } else { "refused without a password" });
+        }
+        let reason = match failure {
+            Failure::Abandoned => Reason::Busy,
+            Failure::Refused => Reason::Refused,
+        };
+        sleep_until(throttle::refusal_time(asked, now).into()).await;
+        (Reply::Refused { attempt, reason }, None)
+    }
+
+    fn admit(
+        &self,
+        user: String,
+        agent: OwnedFd,
+        process: Child,
+        channel: Channel,
+    ) -> (Reply, Option<Rc<OwnedFd>>) {
+        let (cookie, origin_secret): (Secret, Secret) = (random(), random());
+        let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
+        let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
+        let mut state = self.state.borrow_mut();
+        state.login_count += 1;
+        let number = state.login_count;
+        // Before the front knows the secrets: from now on any helper finds this login.
+        let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
+        if let Err(error) = channel.try_send(&keep.encode()) {
+            crate::report!("thinc: a login of {user} cannot outlive the broker: {error}");
+        }
+        state.audit.record(&Entry {
+            login: Some(number),
+            user: Some(&user),
+            from: Some(self.begin.address.to_canonical()),
+            ..Entry::new(Event::Login)
+        });
+        state.add(Login {
+            number,
+            since,
+            cookie_hash,
+            origin_secret_hash,
+            user: user.clone(),
+            agent: agent.clone(),
+            ends: since + LOGIN_LIFE,
+            process: channel.clone(),
+        });
+        drop(state);
+        watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
+        let attempt = self.begin.attempt;
+        (Reply::Admitted { attempt, cookie, origin_secret, user }, Some(agent))
+    }
+
+    /// In a task of its own: whether an account has the name may be asked of a slow directory.
+    fn record_refusal(&self, reason: &'static str) {
+        let (state, user) = (self.state.clone(), self.begin.user.clone());
+        let from = self.begin.address.to_canonical();
+        tokio::task::spawn_local(async move {
+            let asked = user.clone();
+            let is_known = tokio::task::spawn_blocking(move || User::from_name(&asked)).await;
+            let is_known = matches!(is_known, Ok(Ok(Some(_))));
+            state.borrow_mut().audit.record(&Entry {
+                user: is_known.then_some(user.as_str()),
+                from: Some(from),
+                reason: Some(reason),
+                ..Entry::new(Event::Refusal)
+            });
+        });
+    }
+
+    fn start_login(&self) -> io::Result<(Child, Channel)> {
+        let (near, far) = packets::pair()?;
+        let child = Command::new(crate::own_program())
+            .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
+            .arg(&self.helper.state)
+            .arg(format!("--limits={}", self.helper.limits))
+            .envs(self.helper.lives.iter().map(|(name, time)| (name, time)))
+            .stdin(Stdio::from(far))
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok((child, Channel::new(near)?))
+    }
+
+    /// Passes messages between the front and the login process.
+    async fn converse(
+        &mut self,
+        front: &Channel,
+        process: &Channel,
+        asked: &mut Instant,
+        tried: &mut bool,
+    ) -> Result<(String, OwnedFd), Failure> {
+        let Begin { attempt, address, ref user, .. } = self.begin;
+        let begin = Request::Begin { attempt, source: address, user: user.clone() };
+        if process.send(&begin.encode(), &[]).await.is_err() {
+            return Err(Failure::Refused);
+        }
+        let deadline = tokio::time::Instant::now() + ATTEMPT_TIME_MAX;
+        loop {
+            tokio::select! {
+                packet = process.receive(MESSAGE_BYTES_MAX) => {
+                    let Ok(packet) = packet else { return Err(Failure::Refused) };
+                    match Reply::decode(&packet.bytes) {
+                        Ok(reply @ Reply::Prompts { .. }) => send(front, &reply, None).await,
+                        Ok(Reply::Admitted { user, .. }) => {
+                            let agent = packet.descriptors.into_iter().next();
+                            return agent.map(|agent| (user, agent)).ok_or(Failure::Refused);
+                        }
+                        // It has ended without a word, or with one that it must not send.
+                        Ok(
+                            Reply::Refused { .. }
+                            | Reply::Drain { .. }
+                            | Reply::Kept { .. }
+                            | Reply::Ended { .. }
+                            | Reply::Certificate
+                            | Reply::Challenge { .. },
+                        )
+                        | Err(_) => {
+                            return Err(Failure::Refused);
+                        }
+                    }
+                }
+                request = self.inbox.recv() => match request {
+                    Some(answers @ Request::Answers { .. }) => {
+                        (*asked, *tried) = (Instant::now(), true);
+                        if process.send(&answers.encode(), &[]).await.is_err() {
+                            return Err(Failure::Refused);
+                        }
+                    }
+                    _ => return Err(Failure::Abandoned),
+                },
+                () = sleep_until(deadline) => return Err(Failure::Refused),
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A person logs in on a page: a name and a password, or answers to what was asked after that.
+//! Beside the path: from http.rs, to logins.rs. Knows the bodies of these requests; never who may
+//! log in.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header;
+use hyper::{Request, StatusCode};
+use serde::{Deserialize, Serialize};
+use thinc_session_server::answer::{self, Answer, plain, with_header};
+use thinc_session_server::gate::AUTH_TIMEOUT;
+use thinc_transport::base64url;
+use tokio::time::Instant;
+use tracing::info;
+
+use super::http::{COOKIE, Connection, check_origin};
+use super::logins::{Attempt, Logins};
+use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Style, TEXT_BYTES_MAX};
+
+/// The body of a login: a name and a password, or answers to what was asked after that.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LoginBody {
+    Begin { user: String, password: String },
+    Continue { attempt: String, answers: Vec<String> },
+}
+
+/// What the person is asked, or told.
+#[derive(Serialize)]
+struct Asked {
+    /// Names the attempt in the answers.
+    attempt: String,
+    prompts: Vec<AskedPrompt>,
+}
+
+#[derive(Serialize)]
+struct AskedPrompt {
+    /// "hidden" or "shown" for questions, "text" for what is only read.
+    style: &'static str,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct LoggedIn {
+    #[serde(rename = "originSecret")]
+    origin_secret: String,
+}
+
+pub(super) async fn log_in(connection: &Arc<Connection>, request: Request<Incoming>) -> Answer {
+    if let Err(reason) = check_origin(request.headers()) {
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    let expected = "expected a name and a password, or answers";
+    let body = match answer::login_body::<LoginBody>(request, expected).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    // The helper limits how long an attempt takes.
+    if connection.is_stranger() {
+        connection.deadline.send_replace(None);
+    }
+    let answer = attempt(connection, body).await;
+    if connection.is_stranger() {
+        connection.deadline.send_replace(Some(Instant::now() + AUTH_TIMEOUT));
+    }
+    answer
+}
+
+async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
+    let logins = &connection.shared.logins;
+    let source = connection.peer.address;
+    let too_long = |texts: &[String]| {
+        texts.len() > PROMPTS_MAX || texts.iter().any(|text| text.len() > TEXT_BYTES_MAX)
+    };
+    let (mut attempt, mut password) = match body {
+        LoginBody::Begin { user, password } => {
+            let texts = [password];
+            if user.is_empty()
+                || user.len() > crate::message::USER_BYTES_MAX
+                || user.contains(char::is_control)
+                || too_long(&texts)
+            {
+                return plain(StatusCode::BAD_REQUEST, "no account has such a name or password");
+            }
+            let [password] = texts;
+            match logins.begin(source, user).await {
+                Ok(attempt) => (attempt, Some(password)),
+                Err(_) => return helper_is_gone(),
+            }
+        }
+        LoginBody::Continue { attempt, answers } => {
+            let number = u64::from_str_radix(&attempt, 16).ok();
+            let found = number.and_then(|number| logins.resume_attempt(number, source));
+            let Some(attempt) = found else { return refused(Reason::Refused) };
+            if too_long(&answers) {
+                return plain(StatusCode::BAD_REQUEST, "an answer is too long");
+            }
+            let answers = answers.into_iter().map(String::into_bytes).collect();
+            if logins.answer(&attempt, answers).await.is_err() {
+                return helper_is_gone();
+            }
+            (attempt, None)
+        }
+    };
+    loop {
+        let Some((reply, agent)) = logins.next(&mut attempt).await else {
+            return helper_is_gone();
+        };
+        match reply {
+            Reply::Prompts { prompts, .. } => match (password.take(), only_question(&prompts)) {
+                (Some(password), true) => {
+                    if logins.answer(&attempt, vec![password.into_bytes()]).await.is_err() {
+                        return helper_is_gone();
+                    }
+                }
+                _ => return ask(logins, attempt, prompts),
+            },
+            Reply::Drain { .. }
+            | Reply::Kept { .. }
+            | Reply::Ended { .. }
+            | Reply::Certificate
+            | Reply::Challenge { .. } => {
+                unreachable!("dispatch passes on what answers the request of an attempt")
+            }
+            Reply::Refused { reason, .. } => {
+                info!("{}: login refused", connection.peer);
+                return refused(reason);
+            }
+            Reply::Admitted { cookie, origin_secret, .. } => {
+                let Some(login) = logins.admit(reply, agent) else { return helper_is_gone() };
+                info!("{}: {} logged in", connection.peer, login.user);
+                connection.set_authenticated(&login);
+                let cookie = format!(
+                    "{COOKIE}={}; Secure; HttpOnly; SameSite=Strict; Path=/",
+                    base64url::encode(&cookie)
+                );
+                let origin_secret = base64url::encode(&origin_secret);
+                let answer = answer::json(&LoggedIn { origin_secret });
+                return with_header(answer, header::SET_COOKIE, &cookie);
+            }
+        }
+    }
+}
+
+/// True if all that is asked is one answer that is not shown: the password.
+fn only_question(prompts: &[Prompt]) -> bool {
+    let mut questions = prompts.iter().filter(|prompt| prompt.style != Style::Text);
+    questions.next().is_some_and(|prompt| prompt.style == Style::Hidden)
+        && questions.next().is_none()
+}
+
+fn ask(logins: &Logins, attempt: Attempt, prompts: Vec<Prompt>) -> Answer {
+    let prompts = prompts.into_iter().map(|Prompt { style, text }| AskedPrompt {
+        style: match style {
+            Style::Hidden => "hidden",
+            Style::Shown => "shown",
+            Style::Text => "text",
+        },
+        text,
+    });
+    let number = format!("{:016x}", attempt.number);
+    let asked = Asked { attempt: number, prompts: prompts.collect() };
+    logins.keep_waiting(attempt);
+    answer::json(&asked)
+}
+
+fn refused(reason: Reason) -> Answer {
+    match reason {
+        Reason::Refused => plain(StatusCode::UNAUTHORIZED, "the login was refused"),
+        Reason::Draining => {
+            plain(StatusCode::SERVICE_UNAVAILABLE, "this server takes no new logins at this moment")
+        }
+        Reason::Busy => {
+            plain(StatusCode::TOO_MANY_REQUESTS, "too many people are logging in at this moment")
+        }
+    }
+}
+
+fn helper_is_gone() -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "nobody can log in at this moment; try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_answers_one_hidden_question_and_nothing_else() {
+        let prompt = |style| Prompt { style, text: "?".to_owned() };
+        assert!(only_question(&[prompt(Style::Text), prompt(Style::Hidden)]));
+        assert!(!only_question(&[prompt(Style::Shown)]));
+        assert!(!only_question(&[prompt(Style::Hidden), prompt(Style::Hidden)]));
+        assert!(!only_question(&[prompt(Style::Text)]));
+    }
+}
