@@ -11,6 +11,7 @@ use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Compression, Encoding};
+use thinc_protocol::device_auth::{AuthChallenge, DeviceAuth};
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::{
     CACHE_TOKEN_BYTES, PREAUTH_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX,
@@ -139,6 +140,18 @@ pub fn auth(input: &[u8]) {
                 |again| assert!(AuthPrompts::decode(again).as_ref() == Ok(&prompts)),
             );
         }
+        if let Ok(message) = DeviceAuth::decode(frame) {
+            with_frame(
+                |out| message.encode(out),
+                |again| assert!(DeviceAuth::decode(again) == Ok(message)),
+            );
+        }
+        if let Ok(challenge) = AuthChallenge::decode(frame) {
+            with_frame(
+                |out| challenge.encode(out),
+                |again| assert!(AuthChallenge::decode(again) == Ok(challenge)),
+            );
+        }
         if let Ok(answers) = AuthAnswers::decode(frame) {
             with_frame(
                 |out| answers.encode(out),
@@ -150,7 +163,7 @@ pub fn auth(input: &[u8]) {
 
 /// Each form of credential, questions and answers.
 pub fn auth_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = vec![Vec::new(); 7];
+    let mut seeds = vec![Vec::new(); 11];
     Auth::Token(&[7; 32]).encode(&mut seeds[0]);
     Auth::SessionCredential(&[9; 32]).encode(&mut seeds[1]);
     AuthOk { session_credential: &[9; 32] }.encode(&mut seeds[2]);
@@ -159,6 +172,11 @@ pub fn auth_seeds() -> Vec<Vec<u8>> {
     AuthPrompts(vec![prompt]).encode(&mut seeds[4]);
     AuthAnswers(vec![b"secret", b""]).encode(&mut seeds[5]);
     Auth::Guest { token: &[7; 57], name: "Ada", password: "secret" }.encode(&mut seeds[6]);
+    let (session_credential, key) = (&[9; 64], &[4; 65]);
+    DeviceAuth::Remember { session_credential, key, name: "laptop" }.encode(&mut seeds[7]);
+    DeviceAuth::Device { id: &[3; 16], earlier: &[9; 64] }.encode(&mut seeds[8]);
+    DeviceAuth::Signature(&[5; 64]).encode(&mut seeds[9]);
+    AuthChallenge(&[6; 32]).encode(&mut seeds[10]);
     seeds
 }
 

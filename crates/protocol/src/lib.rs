@@ -7,6 +7,7 @@ pub mod arrived;
 pub mod auth;
 pub mod clip;
 pub mod command;
+pub mod device_auth;
 pub mod framing;
 pub mod limits;
 pub mod parity;

@@ -20,6 +20,7 @@ use crate::ALPN_NATIVE;
 use crate::link::{GuestLogin, Link};
 use crate::pin::{KnownHosts, PinVerifier, SpkiPin};
 
+mod device;
 mod quic;
 mod race;
 mod tcp;

@@ -9,6 +9,7 @@ pub mod base64url;
 mod client;
 mod congestion;
 pub mod core_dumps;
+pub mod device;
 pub mod host;
 #[cfg(feature = "server")]
 pub mod identity;
