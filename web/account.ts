@@ -4,7 +4,9 @@
 // Knows what the person types only until it is sent.
 
 import { deskPath, forgetLogin, homePath, loadLogin, saveLogin } from "./store/desk";
+import { forgetDevice, rememberDevice, signIn } from "./store/device";
 import { forgetSecret, headersOf, saveSecret } from "./store/token";
+import { DeviceList } from "./ui/devices";
 import { say, translatePage } from "./ui/words";
 
 /** A question of the system, or something to read. */
@@ -32,6 +34,8 @@ const error = find("error");
 const loginForm = find<HTMLFormElement>("login");
 const user = find<HTMLInputElement>("user");
 const password = find<HTMLInputElement>("password");
+const stayField = find("stay-field");
+const stay = find<HTMLInputElement>("stay");
 const questions = find<HTMLFormElement>("questions");
 const asked = find("asked");
 const desktops = find("desktops");
@@ -49,6 +53,11 @@ const PICTURE_MS = 5000;
 /** The attempt that the questions belong to. */
 let attempt = "";
 
+/** This browser has not been refused on this page: it may sign its person in. */
+let maySignIn = true;
+/** Why it was, for the person. */
+let signInProblem = "";
+
 function show(part: HTMLElement | undefined, heading: string, text = "", problem = ""): void {
   for (const other of [loginForm, questions, desktops]) other.hidden = other !== part;
   banner.hidden = banner.textContent === "" || part === desktops || part === undefined;
@@ -64,8 +73,9 @@ function setBusy(busy: boolean): void {
     element.disabled = busy;
 }
 
-function askToLogIn(problem = ""): void {
+function askToLogIn(problem = signInProblem): void {
   show(loginForm, say("logIn"), say("withAccount"), problem);
+  signInProblem = "";
   password.value = "";
   (user.value === "" ? user : password).focus();
 }
@@ -119,7 +129,11 @@ async function send(body: object): Promise<void> {
     saveLogin(answer.originSecret);
     password.value = "";
     asked.replaceChildren();
-    await showDesktops("login");
+    maySignIn = true;
+    const problem = stay.checked ? await rememberDevice() : undefined;
+    stay.checked = false;
+    await showDesktops(problem === undefined ? "login" : "end");
+    if (problem !== undefined) error.textContent = say("notRemembered", problem);
   } catch (reason) {
     askToLogIn(say("unreachable", messageOf(reason)));
   } finally {
@@ -160,15 +174,34 @@ function ask(number: string, prompts: Prompt[]): void {
   asked.querySelector("input")?.focus();
 }
 
-/** A request of this login; undefined if the login is not valid any more. */
+/**
+ * A request of this login, or of the one that follows it where this browser is remembered;
+ * undefined if there is none.
+ */
 async function request(path: string, method = "GET", body?: string): Promise<Response | undefined> {
-  const secret = loadLogin();
-  if (secret === undefined) return undefined;
-  const headers = headersOf(secret);
-  const response = await fetch(path, { method, headers, body: body ?? null, cache: "no-store" });
-  if (response.status !== 401) return response;
-  forgetLogin();
-  return undefined;
+  for (let isAgain = false; ; isAgain = true) {
+    const secret = loadLogin();
+    if (secret !== undefined) {
+      const headers = { ...headersOf(secret), "content-type": "application/json" };
+      const init = { method, headers, body: body ?? null, cache: "no-store" as const };
+      const response = await fetch(path, init);
+      if (response.status !== 401) return response;
+      if (loadLogin() === secret) forgetLogin();
+    }
+    if (isAgain || !(await signInAgain())) return undefined;
+  }
+}
+
+/** Whether this browser's person is logged in again, without having been asked. */
+async function signInAgain(): Promise<boolean> {
+  if (!maySignIn) return false;
+  if ([loginForm, questions, desktops].every((part) => part.hidden))
+    show(undefined, say("signingIn"));
+  const result = await signIn();
+  if (result === "signedIn") return true;
+  maySignIn = false;
+  if (result !== "none") signInProblem = result === 401 ? say("signedOut") : describe(result);
+  return false;
 }
 
 /** Who has just logged in wants to work: the desktop that was asked for, or the only one. */
@@ -329,14 +362,31 @@ async function end(name: string): Promise<void> {
 }
 
 async function logOut(): Promise<void> {
+  maySignIn = false;
   await request("logout", "POST");
   forgetLogin();
+  await forgetDevice();
   askToLogIn();
 }
 
-/** What the administrator wants everybody to read before a login. */
+/** How long the server remembers a device. */
+function offerToStay(seconds: number): void {
+  stayField.hidden = !(seconds > 0);
+  devices.reset(!stayField.hidden);
+  if (stayField.hidden) return;
+  const days = seconds >= 2 * 86_400;
+  const unit = days ? "day" : "hour";
+  const count = Math.max(1, Math.floor(seconds / (days ? 86_400 : 3600)));
+  const language = document.documentElement.lang;
+  const style = { style: "unit", unit, unitDisplay: "long" } as const;
+  const time = new Intl.NumberFormat(language, style).format(count);
+  find("stay-hint").textContent = say("stayHint", time);
+}
+
+/** What the administrator wants everybody to read before a login, and offers them. */
 async function showBanner(): Promise<void> {
   const response = await fetch("banner", { cache: "no-store" }).catch(() => undefined);
+  offerToStay(Number(response?.headers.get("thinc-remembers") ?? 0));
   const text = response?.ok ? await response.text() : "";
   banner.textContent = text;
   banner.hidden = text === "" || (loginForm.hidden && questions.hidden);
@@ -357,6 +407,14 @@ function messageOf(reason: unknown): string {
   return reason instanceof Error ? reason.message : String(reason);
 }
 
+const devices = new DeviceList({
+  part: find<HTMLDetailsElement>("devices"),
+  list: find<HTMLUListElement>("device-list"),
+  request,
+  loggedOut: () => askToLogIn(),
+  during,
+  forgotten: forgetDevice,
+});
 loginForm.addEventListener("submit", (event) => {
   event.preventDefault();
   void send({ user: user.value.trim(), password: password.value });

@@ -20,6 +20,7 @@ import { KeyRow } from "./input/keyrow";
 import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
 import { deskName, forgetLogin, homePath } from "./store/desk";
+import { forgetDevice } from "./store/device";
 import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
 import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
@@ -116,7 +117,8 @@ function handleMessage(message: FromEngine): void {
       forgetSecret();
       if (deskName() !== undefined) {
         forgetLogin();
-        location.replace(homePath());
+        // Else the next page would sign in again.
+        void forgetDevice().finally(() => location.replace(homePath()));
       }
       break;
     case "loginRefused":

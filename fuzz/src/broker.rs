@@ -8,11 +8,16 @@ use std::path::Path;
 use thinc_broker::acme::Told;
 use thinc_broker::admin::{AdminRequest, AdminStatus, Named};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
-use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Start, Style};
+use thinc_broker::devices::{AccountDevices, Device};
+use thinc_broker::message::{
+    DEVICES_PER_USER_MAX, Deed, DeviceReply, DeviceRequest, Kept, Known, ListedDevice, Prompt,
+    Reason, Reply, Request, Start, Style, Verify,
+};
 use thinc_broker::proxy::{
     ForwardedError, PROXY_BODY_BYTES_MAX, PROXY_HEAD_BYTES, PROXY_SIGNATURE, TrustedProxies,
     proxy_body_length, proxy_client,
 };
+use thinc_transport::device::DeviceId;
 
 /// One packet, as either side reads it: what is accepted is written the same way again.
 pub fn message(input: &[u8]) {
@@ -118,6 +123,7 @@ pub fn admin_seeds() -> Vec<Vec<u8>> {
         AdminRequest::Resume,
         AdminRequest::Ended(named.clone()),
         AdminRequest::Told(named),
+        AdminRequest::Forget { user: "anna".to_owned(), device: Some(DeviceId([3; 16])) },
     ];
     let requests = requests.iter().map(AdminRequest::encode);
     requests.chain([status.encode()]).collect()
@@ -128,6 +134,16 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
     let source = Ipv6Addr::LOCALHOST;
     let prompt = |style, text: &str| Prompt { style, text: text.to_owned() };
     let kept = Kept { login: 1, cookie_hash: [1; 32], origin_secret_hash: [2; 32] };
+    let (id, place) = (DeviceId([3; 16]), "https://desk.example".to_owned());
+    let device = |request| Request::Device(request).encode();
+    let listed = ListedDevice {
+        device: id,
+        name: "Firefox, Linux".to_owned(),
+        made_s: 1,
+        used_s: 2,
+        until_s: 3,
+        is_own: true,
+    };
     vec![
         Request::Begin { attempt: 1, source, user: "anna".to_owned() }.encode(),
         Request::Answers { attempt: 1, answers: vec![b"secret".to_vec(), Vec::new()] }.encode(),
@@ -164,10 +180,39 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Certificate.encode(),
         Reply::Challenge { name: "desk.example".to_owned() }.encode(),
         Request::Answering { name: "desk.example".to_owned() }.encode(),
+        device(DeviceRequest::SignIn { attempt: 1, source, device: id, place: place.clone() }),
+        device(DeviceRequest::Signed { attempt: 1, signature: [5; 64] }),
+        device(DeviceRequest::Remember {
+            attempt: 1,
+            cookie: [1; 32],
+            key: [4; 65],
+            name: "Firefox, Linux".to_owned(),
+        }),
+        device(DeviceRequest::List { attempt: 1, cookie: [1; 32] }),
+        device(DeviceRequest::Forget { attempt: 1, cookie: [1; 32], device: id }),
+        device(DeviceRequest::Verify(Verify {
+            attempt: 1,
+            source,
+            device: id,
+            place,
+            known: Some(Known {
+                user: "anna".to_owned(),
+                uid: 1000,
+                key: [4; 65],
+                password: Some([2; 32]),
+            }),
+        })),
+        Reply::Device(DeviceReply::Challenge { attempt: 1, challenge: [6; 32] }).encode(),
+        Reply::Device(DeviceReply::Remembered { attempt: 1, device: id, seconds: 9 }).encode(),
+        Reply::Device(DeviceReply::Devices { attempt: 1, devices: vec![listed] }).encode(),
+        Reply::Device(DeviceReply::Forgotten { attempt: 1 }).encode(),
+        Reply::Device(DeviceReply::Ended { cookie_hash: [1; 32] }).encode(),
+        Reply::Device(DeviceReply::Changed { attempt: 1 }).encode(),
         Start {
             trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]),
             udp_sockets: 2,
             has_guests: true,
+            remember_s: 86_400,
             banner: "For staff.\nNo games.".to_owned(),
         }
         .encode(),
@@ -179,6 +224,28 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         }
         .encode(),
     ]
+}
+
+/// A file of remembered devices: what is accepted is written so that it is read again.
+pub fn devices(input: &[u8]) {
+    let Ok(account) = AccountDevices::parse(input) else { return };
+    assert!(account.devices.len() <= DEVICES_PER_USER_MAX);
+    assert_eq!(AccountDevices::parse(&account.encode()), Ok(account));
+}
+
+/// A file without devices, and one with two.
+pub fn devices_seeds() -> Vec<Vec<u8>> {
+    let device = |number: u8, password| {
+        let mut key = [number; 65];
+        key[0] = 4;
+        let life = std::time::Duration::from_secs(86_400);
+        Device::new(key, "Firefox, Linux".to_owned(), (password, None), 1_700_000_000, life)
+    };
+    let devices = vec![device(1, Some([7; 32])), device(2, None)];
+    [Vec::new(), devices]
+        .into_iter()
+        .map(|devices| AccountDevices { user: "anna".to_owned(), uid: 1000, devices }.encode())
+        .collect()
 }
 
 /// A configuration file: whatever it holds, an error is one line of bounded length that names the

@@ -29,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
     Target { name: "broker-message", run: broker::message, seeds: broker::message_seeds },
     Target { name: "broker-admin", run: broker::admin, seeds: broker::admin_seeds },
+    Target { name: "broker-devices", run: broker::devices, seeds: broker::devices_seeds },
     Target { name: "broker-forwarded", run: broker::forwarded, seeds: broker::forwarded_seeds },
     Target { name: "broker-proxy", run: broker::proxy, seeds: broker::proxy_seeds },
     Target { name: "broker-config", run: broker::config, seeds: broker::config_seeds },

@@ -41,6 +41,7 @@ const FILES = [
   "sharing",
   "webtransport",
   "broker",
+  "devices",
   "firefox",
 ];
 

@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! request:  what u8 (0 STATUS, 1 DRAIN, 2 RESUME), or
-//!           what u8 (3 ENDED, 4 TOLD) | user text | session text, for the audit log
+//!           what u8 (3 ENDED, 4 TOLD) | user text | session text, for the audit log, or
+//!           what u8 (5 FORGET) | user text | device text, empty for all
 //! answer:   draining u8 | logins u32 | viewers u32, little-endian
 //! text:     length u8 | bytes
 //! ```
@@ -14,6 +15,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thinc_transport::device::DeviceId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
@@ -45,6 +47,13 @@ pub enum AdminRequest {
     Ended(Named),
     /// For the audit log: root has shown a message there.
     Told(Named),
+    /// This account's remembered device is forgotten, or all of them.
+    Forget {
+        /// Its name.
+        user: String,
+        /// `None`: all.
+        device: Option<DeviceId>,
+    },
 }
 
 /// A desktop of a user.
@@ -56,28 +65,38 @@ pub struct Named {
     pub session: String,
 }
 
+fn encode_texts(what: u8, texts: [&str; 2]) -> Vec<u8> {
+    let mut bytes = vec![what];
+    for text in texts {
+        let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
+        bytes.push(text.len() as u8);
+        bytes.extend(text.as_bytes());
+    }
+    bytes
+}
+
+/// A user's name, and another text.
+fn decode_texts(bytes: &[u8]) -> Option<(String, String)> {
+    let text = |bytes: &[u8]| -> Option<(String, usize)> {
+        let (&length, rest) = bytes.split_first()?;
+        let text = std::str::from_utf8(rest.get(..usize::from(length))?).ok()?;
+        Some((text.to_owned(), 1 + text.len()))
+    };
+    let (user, end) = text(bytes)?;
+    let (other, length) = text(&bytes[end..])?;
+    let is_whole = end + length == bytes.len();
+    let is_named = !user.is_empty() && !user.contains(char::is_control);
+    (is_whole && is_named).then_some((user, other))
+}
+
 impl Named {
     fn encode(&self, what: u8) -> Vec<u8> {
-        let mut bytes = vec![what];
-        for text in [&self.user, &self.session] {
-            let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
-            bytes.push(text.len() as u8);
-            bytes.extend(text.as_bytes());
-        }
-        bytes
+        encode_texts(what, [&self.user, &self.session])
     }
 
     fn decode(bytes: &[u8]) -> Option<Named> {
-        let text = |bytes: &[u8]| -> Option<(String, usize)> {
-            let (&length, rest) = bytes.split_first()?;
-            let text = std::str::from_utf8(rest.get(..usize::from(length))?).ok()?;
-            Some((text.to_owned(), 1 + text.len()))
-        };
-        let (user, end) = text(bytes)?;
-        let (session, length) = text(&bytes[end..])?;
-        let is_whole = end + length == bytes.len();
-        let is_named = !user.is_empty() && !user.contains(char::is_control);
-        (is_whole && is_named && is_session_name(&session)).then_some(Named { user, session })
+        let (user, session) = decode_texts(bytes)?;
+        is_session_name(&session).then_some(Named { user, session })
     }
 }
 
@@ -90,6 +109,10 @@ impl AdminRequest {
             AdminRequest::Resume => vec![2],
             AdminRequest::Ended(named) => named.encode(3),
             AdminRequest::Told(named) => named.encode(4),
+            AdminRequest::Forget { user, device } => {
+                let device = device.map_or_else(String::new, |device| device.to_string());
+                encode_texts(5, [user, &device])
+            }
         }
     }
 
@@ -101,6 +124,14 @@ impl AdminRequest {
             [2] => Some(AdminRequest::Resume),
             [3, named @ ..] => Named::decode(named).map(AdminRequest::Ended),
             [4, named @ ..] => Named::decode(named).map(AdminRequest::Told),
+            [5, texts @ ..] => {
+                let (user, device) = decode_texts(texts)?;
+                let device = match device.as_str() {
+                    "" => None,
+                    id => Some(id.parse().ok()?),
+                };
+                Some(AdminRequest::Forget { user, device })
+            }
             _ => None,
         }
     }
@@ -180,7 +211,10 @@ impl AdminSocket {
 
     /// Answers, one after the other, without end. `answer` also gets the user ID with which the
     /// administrator logged in, where the kernel knows it (pam_loginuid).
-    pub(crate) async fn serve(&self, answer: impl Fn(AdminRequest, Option<u32>) -> AdminStatus) {
+    pub(crate) async fn serve(
+        &self,
+        answer: impl AsyncFn(AdminRequest, Option<u32>) -> AdminStatus,
+    ) {
         loop {
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -192,7 +226,7 @@ impl AdminSocket {
             let read = timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await;
             if let Ok(Ok(Some(request))) = read {
                 let by = peer.pid().and_then(login_uid);
-                let bytes = answer(request, by).encode();
+                let bytes = answer(request, by).await.encode();
                 let _ = timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await;
             }
         }
@@ -240,6 +274,8 @@ mod tests {
             AdminRequest::Resume,
             AdminRequest::Ended(named("anna", "xfce")),
             AdminRequest::Told(named("anna", "xfce")),
+            AdminRequest::Forget { user: "anna".into(), device: None },
+            AdminRequest::Forget { user: "anna".into(), device: Some(DeviceId([7; 16])) },
         ] {
             let bytes = request.encode();
             assert!((0..bytes.len()).all(|end| AdminRequest::decode(&bytes[..end]).is_none()));
@@ -249,6 +285,8 @@ mod tests {
         for wrong in [named("", "xfce"), named("a\nb", "xfce"), named("anna", "../x")] {
             assert!(AdminRequest::decode(&AdminRequest::Told(wrong.clone()).encode()).is_none());
         }
+        let unknown = encode_texts(5, ["anna", "no ID"]);
+        assert_eq!(AdminRequest::decode(&unknown), None);
         assert!([&[][..], &[3], &[0, 0]].iter().all(|bytes| AdminRequest::decode(bytes).is_none()));
         let status = AdminStatus { is_draining: true, logins: 258, viewers: u32::MAX };
         let bytes = status.encode();

@@ -11,27 +11,40 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::User;
+use thinc_transport::device::DeviceId;
 use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use crate::audit::{Entry, Event};
+use crate::device_requests::By;
+use crate::devices::{Saved, now_s};
 use crate::helper::{Helper, LOGIN_LIFE, Login, State, hash, send, watch};
-use crate::message::{Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::message::{
+    DeviceReply, DeviceRequest, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Verify,
+};
 use crate::packets::{self, Channel};
 use crate::throttle;
 
 /// How long a person may take for one attempt, as with sshd's `LoginGraceTime`: a new password has
 /// to be thought of.
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(120);
+/// The same for a device, which signs without its person.
+const SIGN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How long a person waits for a disk that does not write; they are admitted all the same.
+const DISK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Who has asked.
 pub(crate) struct Begin {
     pub(crate) attempt: u64,
     pub(crate) source: IpAddr,
     pub(crate) address: Ipv6Addr,
+    /// As it was typed; of a device that of its person, and empty if nobody knows it.
     pub(crate) user: String,
+    /// A remembered device, and the server as it knows it; else a person.
+    pub(crate) device: Option<(DeviceId, String)>,
 }
 
 /// Runs the attempt.
@@ -68,7 +81,14 @@ impl Task {
         let failure = match self.start_login() {
             Ok((mut process, channel)) => {
                 match self.converse(front, &channel, &mut asked, &mut tried).await {
-                    Ok((user, agent)) => return self.admit(user, agent, process, channel),
+                    Ok((user, agent)) => {
+                        let (reply, agent, saved) = self.admit(user, agent, process, channel);
+                        // So that any helper knows the device of this login when it ends.
+                        if let Some(saved) = saved {
+                            let _ = timeout(DISK_TIME_MAX, saved).await;
+                        }
+                        return (reply, Some(agent));
+                    }
                     Err(failure) => {
                         let _ = process.start_kill();
                         tokio::task::spawn_local(async move { process.wait().await });
@@ -90,7 +110,12 @@ impl Task {
         let now = Instant::now();
         if is_failure {
             self.state.borrow_mut().throttle.record_failure(source, &user, now);
-            self.record_refusal(if tried { "refused" } else { "refused without a password" });
+            self.record_refusal(match (&self.begin.device, tried) {
+                (None, true) => "refused",
+                (None, false) => "refused without a password",
+                (Some(_), true) => "a remembered device was refused",
+                (Some(_), false) => "a remembered device has not signed",
+            });
         }
         let reason = match failure {
             Failure::Abandoned => Reason::Busy,
@@ -106,13 +131,16 @@ impl Task {
         agent: OwnedFd,
         process: Child,
         channel: Channel,
-    ) -> (Reply, Option<Rc<OwnedFd>>) {
+    ) -> (Reply, Rc<OwnedFd>, Option<Saved>) {
         let (cookie, origin_secret): (Secret, Secret) = (random(), random());
         let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
         let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
         let mut state = self.state.borrow_mut();
         state.login_count += 1;
         let number = state.login_count;
+        let device = self.begin.device.as_ref().map(|(device, _)| *device);
+        let saved = device.and_then(|id| state.devices.set_used(id, now_s(), cookie_hash));
+        let shown = device.map(|device| device.to_string());
         // Before the front knows the secrets: from now on any helper finds this login.
         let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
         if let Err(error) = channel.try_send(&keep.encode()) {
@@ -122,6 +150,8 @@ impl Task {
             login: Some(number),
             user: Some(&user),
             from: Some(self.begin.address.to_canonical()),
+            how: device.map(|_| "remembered"),
+            device: shown.as_deref(),
             ..Entry::new(Event::Login)
         });
         state.add(Login {
@@ -133,11 +163,17 @@ impl Task {
             agent: agent.clone(),
             ends: since + LOGIN_LIFE,
             process: channel.clone(),
+            device,
+            may_remember: device.is_none(),
         });
         drop(state);
         watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
         let attempt = self.begin.attempt;
-        (Reply::Admitted { attempt, cookie, origin_secret, user }, Some(agent))
+        (Reply::Admitted { attempt, cookie, origin_secret, user }, agent, saved)
+    }
+
+    fn is_known(&self, device: DeviceId) -> bool {
+        self.state.borrow().devices.known(device, now_s()).is_some()
     }
 
     /// In a task of its own: whether an account has the name may be asked of a slow directory.
@@ -179,20 +215,47 @@ impl Task {
         tried: &mut bool,
     ) -> Result<(String, OwnedFd), Failure> {
         let Begin { attempt, address, ref user, .. } = self.begin;
-        let begin = Request::Begin { attempt, source: address, user: user.clone() };
+        let (device, time_max) = match self.begin.device {
+            Some((device, _)) => (Some(device), SIGN_TIME_MAX),
+            None => (None, ATTEMPT_TIME_MAX),
+        };
+        let begin = match self.begin.device.clone() {
+            None => Request::Begin { attempt, source: address, user: user.clone() },
+            Some((device, place)) => {
+                let known = self.state.borrow().devices.known(device, now_s());
+                let source = address;
+                let verify = Verify { attempt, source, device, place, known };
+                Request::Device(DeviceRequest::Verify(verify))
+            }
+        };
         if process.send(&begin.encode(), &[]).await.is_err() {
             return Err(Failure::Refused);
         }
-        let deadline = tokio::time::Instant::now() + ATTEMPT_TIME_MAX;
+        let deadline = tokio::time::Instant::now() + time_max;
         loop {
             tokio::select! {
                 packet = process.receive(MESSAGE_BYTES_MAX) => {
                     let Ok(packet) = packet else { return Err(Failure::Refused) };
                     match Reply::decode(&packet.bytes) {
-                        Ok(reply @ Reply::Prompts { .. }) => send(front, &reply, None).await,
+                        Ok(
+                            reply @ (Reply::Prompts { .. }
+                            | Reply::Device(DeviceReply::Challenge { .. })),
+                        ) => send(front, &reply, None).await,
                         Ok(Reply::Admitted { user, .. }) => {
+                            // It may have been forgotten meanwhile.
+                            if device.is_some_and(|device| !self.is_known(device)) {
+                                return Err(Failure::Refused);
+                            }
                             let agent = packet.descriptors.into_iter().next();
                             return agent.map(|agent| (user, agent)).ok_or(Failure::Refused);
+                        }
+                        Ok(Reply::Device(DeviceReply::Changed { .. })) => {
+                            if let Some(device) = device {
+                                let reason = "the account has changed";
+                                let by = By { reason, ..By::default() };
+                                self.state.borrow_mut().forget_device(device, by, None);
+                            }
+                            return Err(Failure::Refused);
                         }
                         // It has ended without a word, or with one that it must not send.
                         Ok(
@@ -201,7 +264,8 @@ impl Task {
                             | Reply::Kept { .. }
                             | Reply::Ended { .. }
                             | Reply::Certificate
-                            | Reply::Challenge { .. },
+                            | Reply::Challenge { .. }
+                            | Reply::Device(_),
                         )
                         | Err(_) => {
                             return Err(Failure::Refused);
@@ -209,7 +273,10 @@ impl Task {
                     }
                 }
                 request = self.inbox.recv() => match request {
-                    Some(answers @ Request::Answers { .. }) => {
+                    Some(
+                        answers @ (Request::Answers { .. }
+                        | Request::Device(DeviceRequest::Signed { .. })),
+                    ) => {
                         (*asked, *tried) = (Instant::now(), true);
                         if process.send(&answers.encode(), &[]).await.is_err() {
                             return Err(Failure::Refused);

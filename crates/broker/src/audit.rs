@@ -21,6 +21,10 @@ pub(crate) enum Event {
     Login,
     /// An attempt was refused, or given up after a password was tried.
     Refusal,
+    /// A device of a person is remembered from now on.
+    Remembered,
+    /// It is not any more; `reason` says why.
+    Forgotten,
     /// A login has ended; `reason` says why.
     Logout,
     /// The last process of a login has ended.
@@ -53,6 +57,12 @@ pub(crate) struct Entry<'a> {
     pub(crate) user: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<IpAddr>,
+    /// How somebody has logged in, if not with a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) how: Option<&'a str>,
+    /// A remembered device's ID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +83,8 @@ impl<'a> Entry<'a> {
             login: None,
             user: None,
             from: None,
+            how: None,
+            device: None,
             session: None,
             seconds: None,
             reason: None,

@@ -41,6 +41,7 @@ pub const KEYS: &[&str] = &[
     "acme-roots",
     "quic",
     "sharing",
+    "remember",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -68,6 +69,8 @@ pub struct Config {
     pub quic: Option<bool>,
     /// People may invite guests.
     pub sharing: Option<bool>,
+    /// How long devices are remembered; zero: none is.
+    pub remember: Option<Duration>,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -185,6 +188,7 @@ impl Config {
                 "acme-roots" => entry.path().map(|path| config.acme.roots = Some(path)),
                 "quic" => entry.flag().map(|value| config.quic = Some(value)),
                 "sharing" => entry.flag().map(|value| config.sharing = Some(value)),
+                "remember" => entry.time_or_never().map(|value| config.remember = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -371,6 +375,15 @@ impl Entry<'_> {
         parse_time(self.text(allowed)?).ok_or_else(|| self.wrong(allowed))
     }
 
+    fn time_or_never(&self) -> Result<Duration, String> {
+        let allowed = "it has to be a time in quotes, from \"1s\" to \"30d\", such as \"8h\" or \
+                       \"7d\", or \"0\" for none";
+        match self.text(allowed)? {
+            "0" => Ok(Duration::ZERO),
+            text => parse_time(text).ok_or_else(|| self.wrong(allowed)),
+        }
+    }
+
     fn count(&self, max: u32) -> Result<u32, String> {
         let allowed = format!("it has to be a number from 1 to {max}, without quotes");
         let DeValue::Integer(number) = self.value else { return Err(self.wrong(&allowed)) };
@@ -462,7 +475,7 @@ mod tests {
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
-                    acme-roots = '/r'\nquic = false\nsharing = false\nend-idle = '8h'\n\
+                    acme-roots = '/r'\nquic = false\nsharing = false\nremember = '7d'\nend-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\n\
                     banner = '/b'\n";
@@ -477,6 +490,7 @@ mod tests {
             },
             quic: Some(false),
             sharing: Some(false),
+            remember: Some(Duration::from_secs(7 * 86_400)),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),
@@ -524,6 +538,8 @@ mod tests {
             ("trusted-proxy = ['x']", "/b.toml:1: trusted-proxy = \"x\": it is neither an"),
             ("trusted-proxy = ['::/0']", "/b.toml:1: trusted-proxy = \"::/0\": every address"),
             ("quic = 'off'", "/b.toml:1: quic = \"off\": it has to be true or false"),
+            ("remember = 0", "/b.toml:1: remember = 0: it has to be a time in quotes"),
+            ("remember = '31d'", "/b.toml:1: remember = \"31d\": it has to be a time"),
             ("trusted-proxy = [1]", "/b.toml:1: trusted-proxy = 1: it has to be a list"),
             ("end-idle = '40d'", "/b.toml:1: end-idle = \"40d\": it has to be a time"),
             ("end-idle = '0s'", "/b.toml:1: end-idle = \"0s\": it has to be a time"),

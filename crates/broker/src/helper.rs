@@ -1,6 +1,6 @@
 //! The helper: owns the port, starts the front and one login process for each attempt, and decides
 //! when an attempt begins and when a refusal is answered. Beside the path: between front/, over a
-//! socket pair with six fixed requests, and login.rs. Runs as root; knows sources, names and
+//! socket pair with fixed requests, and login.rs. Runs as root; knows sources, names and
 //! tickets; never HTTP, TLS or a byte of a display.
 
 use std::cell::{Cell, RefCell};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::User;
 use sha2::{Digest as _, Sha256};
+use thinc_transport::device::DeviceId;
 use thinc_transport::identity::Identity;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,9 +30,14 @@ use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
 use crate::certificate::{self, Certificate, Pem, pipe_with};
+use crate::device_requests::{self, By};
+use crate::devices::{Devices, Saved, now_s};
 use crate::keep::{self, Found};
 use crate::limits::Limits;
-use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Start};
+use crate::message::{
+    Deed, DeviceReply, DeviceRequest, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret,
+    Start,
+};
 use crate::packets::{self, Channel};
 use crate::privileges;
 use crate::throttle::{self, Throttle};
@@ -106,12 +112,15 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
             trusted_proxies: options.trusted_proxies,
             udp_sockets: udp_sockets.len() as u8,
             has_guests: options.sharing,
+            remember_s: 0,
             banner,
         },
         udp_sockets,
         front_user,
         service: options.pam_service,
         state: options.state,
+        remember: options.remember,
+        remember_s: Cell::new(0),
         limits: options.limits,
         lives: [
             ("THINC_END_IDLE", options.end_idle),
@@ -177,6 +186,9 @@ pub(crate) struct Helper {
     front_user: User,
     pub(crate) service: String,
     pub(crate) state: PathBuf,
+    /// How long devices are remembered, as the administrator wants, and what the front is told.
+    remember: Duration,
+    remember_s: Cell<u32>,
     pub(crate) limits: Limits,
     /// When desktops end, as the environment of `thinc serve`.
     pub(crate) lives: Vec<(&'static str, String)>,
@@ -194,7 +206,7 @@ struct Challenge {
 pub(crate) struct State {
     pub(crate) throttle: Throttle,
     /// The oldest first.
-    logins: Vec<Login>,
+    pub(crate) logins: Vec<Login>,
     /// The number of the newest; that of a helper before this one, where a login of it goes on.
     pub(crate) login_count: u64,
     /// Those of this front that are connected with a session, by its number for them.
@@ -202,6 +214,9 @@ pub(crate) struct State {
     pub(crate) audit: Audit,
     /// Wakes the task that tells the front.
     draining: watch::Sender<bool>,
+    pub(crate) devices: Devices,
+    /// What the front has to know without having asked. One message for each login that ends.
+    to_front: Option<mpsc::UnboundedSender<Reply>>,
 }
 
 /// A viewer that is connected with a session.
@@ -224,6 +239,10 @@ pub(crate) struct Login {
     pub(crate) ends: Instant,
     /// Keeps it for the next helper.
     pub(crate) process: Rc<Channel>,
+    /// That has opened it, or was remembered with it.
+    pub(crate) device: Option<DeviceId>,
+    /// The person has just given a password.
+    pub(crate) may_remember: bool,
 }
 
 impl Login {
@@ -339,7 +358,10 @@ impl State {
             self.audit.record(&Entry { user, session, reason, by, ..Entry::new(event) });
         }
         let change = match request {
-            AdminRequest::Status | AdminRequest::Ended(_) | AdminRequest::Told(_) => None,
+            AdminRequest::Status
+            | AdminRequest::Ended(_)
+            | AdminRequest::Told(_)
+            | AdminRequest::Forget { .. } => None,
             AdminRequest::Drain => Some(true),
             AdminRequest::Resume => Some(false),
         };
@@ -372,11 +394,35 @@ impl State {
             .find(|login| login.cookie_hash == cookie && login.origin_secret_hash == origin_secret)
     }
 
-    fn end(&mut self, cookie: &Secret) {
+    /// The login of a cookie alone, for the front that holds it.
+    pub(crate) fn login_of(&mut self, cookie: &Secret) -> Option<&Login> {
+        self.expire(Instant::now());
         let cookie = hash(cookie);
-        if let Some(at) = self.logins.iter().position(|login| login.cookie_hash == cookie) {
-            let login = self.logins.remove(at);
-            self.end_login(&login, None, "logged out");
+        self.logins.iter().find(|login| login.cookie_hash == cookie)
+    }
+
+    /// A person logs out: the device that has opened this login is forgotten with it.
+    fn end(&mut self, cookie: &Secret) -> Option<Saved> {
+        let cookie = hash(cookie);
+        let at = self.logins.iter().position(|login| login.cookie_hash == cookie)?;
+        let login = self.logins.remove(at);
+        self.end_login(&login, None, "logged out");
+        self.forget_device(login.device?, By { reason: "logged out", ..By::default() }, None)
+    }
+
+    /// Ends the logins that a device has opened, except that of this cookie's hash.
+    pub(crate) fn end_logins_of(&mut self, device: DeviceId, kept: Option<&Secret>) {
+        let (ended, going_on): (Vec<_>, Vec<_>) = std::mem::take(&mut self.logins)
+            .into_iter()
+            .partition(|login| login.device == Some(device) && kept != Some(&login.cookie_hash));
+        self.logins = going_on;
+        for login in ended {
+            self.end_login(&login, None, "its device was forgotten");
+            if let Some(front) = &self.to_front {
+                let ended = DeviceReply::Ended { cookie_hash: login.cookie_hash };
+                // A front that has ended has no connections.
+                let _ = front.send(Reply::Device(ended));
+            }
         }
     }
 }
@@ -393,13 +439,22 @@ async fn run(
 ) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
-    let state = Rc::new(RefCell::new(State { audit, ..State::default() }));
+    let devices = Devices::open(&helper.state, helper.remember);
+    helper.remember_s.set(devices.life().as_secs() as u32);
+    let state = Rc::new(RefCell::new(State { audit, devices, ..State::default() }));
+    state.borrow_mut().expire_devices();
     adopt(&state, found)?;
     let admin = AdminSocket::bind(&helper.state)
         .map_err(|error| BrokerError::System("listen for the administrator", error))?;
     let for_admin = state.clone();
     tokio::task::spawn_local(async move {
-        admin.serve(|request, by| for_admin.borrow_mut().administrate(&request, by)).await;
+        let answer = async |request: AdminRequest, by| {
+            if let AdminRequest::Forget { user, device } = &request {
+                device_requests::forget_for_administrator(&for_admin, user, *device, by).await;
+            }
+            for_admin.borrow_mut().administrate(&request, by)
+        };
+        admin.serve(answer).await;
     });
     let issued = Rc::new(Notify::new());
     let hangup = stop(SignalKind::hangup())?;
@@ -450,7 +505,10 @@ fn adopt(state: &Rc<RefCell<State>>, found: Vec<Found>) -> Result<(), BrokerErro
         known.login_count = known.login_count.max(number);
         if let Some((Kept { cookie_hash, origin_secret_hash, .. }, agent)) = open {
             count += 1;
+            let device = known.devices.of_login(&cookie_hash);
             known.add(Login {
+                device,
+                may_remember: false,
                 number,
                 since,
                 cookie_hash,
@@ -517,7 +575,7 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let failed = |error| BrokerError::System("start the front", error);
     let (near, far) = packets::pair().map_err(failed)?;
     let pem = pipe_with(&helper.pem.borrow()).map_err(failed)?;
-    let start = helper.start.encode();
+    let start = Start { remember_s: helper.remember_s.get(), ..helper.start.clone() }.encode();
     let listeners = helper.listeners.iter().map(|listener| listener.as_fd());
     let udp_sockets = helper.udp_sockets.iter().map(|socket| socket.as_fd());
     let descriptors: Vec<_> =
@@ -559,6 +617,8 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
     challenge.mark_changed();
     // The oldest first. Dropping them ends their tasks: the people have gone with the front.
     let attempts: Rc<RefCell<Vec<Attempt>>> = Rc::default();
+    let (to_front, mut for_front) = mpsc::unbounded_channel();
+    state.borrow_mut().to_front = Some(to_front);
     loop {
         let received = tokio::select! {
             // First, so that the front knows it before any answer that follows from it. The sender
@@ -590,6 +650,10 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 }
                 continue;
             }
+            Some(reply) = for_front.recv() => {
+                send(&channel, &reply, None).await;
+                continue;
+            }
             received = channel.receive(MESSAGE_BYTES_MAX) => received,
         };
         let request = match received {
@@ -600,11 +664,17 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
             Err(error) => return error,
         };
         match request {
-            Ok(Request::Begin { attempt, .. }) if *state.borrow().draining.borrow() => {
+            Ok(
+                Request::Begin { attempt, .. }
+                | Request::Device(DeviceRequest::SignIn { attempt, .. }),
+            ) if *state.borrow().draining.borrow() => {
                 let reply = Reply::Refused { attempt, reason: Reason::Draining };
                 send(&channel, &reply, None).await;
             }
-            Ok(Request::Begin { attempt, source, user }) => {
+            Ok(
+                request @ (Request::Begin { attempt, source, .. }
+                | Request::Device(DeviceRequest::SignIn { attempt, source, .. })),
+            ) => {
                 let from = throttle::source(source);
                 let sources: Vec<IpAddr> =
                     attempts.borrow().iter().map(|attempt| attempt.source).collect();
@@ -614,7 +684,15 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 }
                 let (requests, inbox) = mpsc::channel(2);
                 attempts.borrow_mut().push(Attempt { number: attempt, source: from, requests });
-                let begin = Begin { attempt, source: from, address: source, user };
+                let (user, device) = match request {
+                    Request::Begin { user, .. } => (user, None),
+                    Request::Device(DeviceRequest::SignIn { device, place, .. }) => {
+                        let known = state.borrow().devices.known(device, now_s());
+                        (known.map_or_else(String::new, |known| known.user), Some((device, place)))
+                    }
+                    _ => unreachable!("only these begin an attempt"),
+                };
+                let begin = Begin { attempt, source: from, address: source, user, device };
                 let task = Task { helper: helper.clone(), state: state.clone(), begin, inbox };
                 let (channel, attempts) = (channel.clone(), attempts.clone());
                 tokio::task::spawn_local(async move {
@@ -623,7 +701,11 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                     send(&channel, &reply, agent.as_deref()).await;
                 });
             }
-            Ok(request @ (Request::Answers { attempt, .. } | Request::Cancel { attempt })) => {
+            Ok(
+                request @ (Request::Answers { attempt, .. }
+                | Request::Cancel { attempt }
+                | Request::Device(DeviceRequest::Signed { attempt, .. })),
+            ) => {
                 let attempts = attempts.borrow();
                 // It may have ended meanwhile. What does not fit was not asked for.
                 if let Some(found) = attempts.iter().find(|found| found.number == attempt) {
@@ -645,13 +727,47 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 }
             }
             Ok(Request::End { attempt, cookie }) => {
-                state.borrow_mut().end(&cookie);
-                send(&channel, &Reply::Ended { attempt }, None).await;
+                let saved = state.borrow_mut().end(&cookie);
+                let channel = channel.clone();
+                tokio::task::spawn_local(async move {
+                    let is_saved = match saved {
+                        Some(saved) => matches!(saved.await, Ok(Ok(()))),
+                        None => true,
+                    };
+                    let reply = if is_saved {
+                        Reply::Ended { attempt }
+                    } else {
+                        Reply::Refused { attempt, reason: Reason::Refused }
+                    };
+                    send(&channel, &reply, None).await;
+                });
+            }
+            Ok(Request::Device(DeviceRequest::Remember { attempt, cookie, key, name })) => {
+                let (state, channel) = (state.clone(), channel.clone());
+                tokio::task::spawn_local(async move {
+                    let reply = device_requests::remember(state, attempt, cookie, key, name).await;
+                    send(&channel, &reply, None).await;
+                });
+            }
+            Ok(Request::Device(DeviceRequest::List { attempt, cookie })) => {
+                let reply = device_requests::list(&state, attempt, &cookie);
+                send(&channel, &reply, None).await;
+            }
+            Ok(Request::Device(DeviceRequest::Forget { attempt, cookie, device })) => {
+                let (state, channel) = (state.clone(), channel.clone());
+                tokio::task::spawn_local(async move {
+                    let reply = device_requests::forget(state, attempt, cookie, device).await;
+                    send(&channel, &reply, None).await;
+                });
             }
             Ok(Request::Note { cookie, source, viewer, deed, session }) => {
                 state.borrow_mut().note(&cookie, source, viewer, deed, &session);
             }
-            Ok(request @ (Request::Keep(_) | Request::Forget)) => {
+            Ok(
+                request @ (Request::Keep(_)
+                | Request::Forget
+                | Request::Device(DeviceRequest::Verify(_))),
+            ) => {
                 let what = format!("{request:?} is for login processes");
                 return io::Error::new(io::ErrorKind::InvalidData, what);
             }
@@ -690,6 +806,8 @@ mod tests {
             agent: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
             ends: Instant::now() + LOGIN_LIFE,
             process: Rc::new(Channel::new(packets::pair().unwrap().0).unwrap()),
+            device: None,
+            may_remember: true,
         }
     }
 

@@ -246,7 +246,7 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 /// A folder of root that nobody else can enter.
-fn prepare(folder: &Path) -> io::Result<()> {
+pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}

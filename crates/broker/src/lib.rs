@@ -24,6 +24,8 @@ pub mod banner;
 mod certificate;
 mod cgroup;
 pub mod config;
+mod device_requests;
+pub mod devices;
 mod front;
 mod helper;
 mod keep;

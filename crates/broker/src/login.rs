@@ -1,7 +1,8 @@
 //! One login: PAM's conversation, then the person's PAM session until the last of their processes
 //! from this login has ended. Beside the path: from helper.rs, which starts one such process for
 //! each attempt, to agent.rs, which it starts as the user. Runs as root, and alone: a PAM module
-//! that crashes or leaks ends or leaks here. Knows passwords; never the network.
+//! that crashes or leaks ends or leaks here. Or a remembered device's signature, in place of the
+//! conversation. Knows passwords; never the network.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,12 +14,18 @@ use std::rc::Rc;
 use nix::unistd::{User, initgroups};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper};
 use thinc_pam::Pam;
+use thinc_transport::device::{is_signed, sign_in_message};
+use thinc_transport::token::random;
 
 use crate::BrokerError;
 use crate::cgroup::Places;
+use crate::devices::account_of;
 use crate::keep::{self, Door};
 use crate::limits::{self, Limits};
-use crate::message::{MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style};
+use crate::message::{
+    DeviceReply, DeviceRequest, Known, MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style,
+    Verify,
+};
 use crate::{packets, privileges};
 
 /// Where programs are if neither PAM nor the system's files say it.
@@ -38,9 +45,23 @@ pub(crate) fn main(
     // Before PAM, which may set it.
     privileges::lower_descriptor_limit();
     let socket = Rc::new(socket);
-    let Some(Request::Begin { attempt, source, user }) = receive(&socket) else { return Ok(()) };
+    let Some(begin) = receive(&socket) else { return Ok(()) };
+    let (attempt, source, user) = match &begin {
+        Request::Begin { attempt, source, user } => (*attempt, *source, user.clone()),
+        Request::Device(DeviceRequest::Verify(Verify { attempt, source, known, .. })) => {
+            let user = known.as_ref().map_or_else(String::new, |known| known.user.clone());
+            (*attempt, *source, user)
+        }
+        _ => return Ok(()),
+    };
     let from = source.to_canonical();
-    let mut pam = match authenticate(&socket, service, &user, &from.to_string(), attempt) {
+    let authenticated = match begin {
+        Request::Device(DeviceRequest::Verify(verify)) => {
+            sign_in(&socket, service, &verify, &from.to_string())
+        }
+        _ => authenticate(&socket, service, &user, &from.to_string(), attempt),
+    };
+    let mut pam = match authenticated {
         Ok(pam) => pam,
         Err(error) => {
             // The person learns nothing of it. A name that no account has may be a password in the
@@ -49,7 +70,10 @@ pub(crate) fn main(
             let whose = known.map_or("an unknown account".to_owned(), |account| account.name);
             crate::report!("thinc: login of {whose} from {from} refused: {error}");
             // Last: the helper ends this process, and answers at a time that tells nothing of it.
-            let refused = Reply::Refused { attempt, reason: Reason::Refused };
+            let refused = match error {
+                BrokerError::ChangedAccount => Reply::Device(DeviceReply::Changed { attempt }),
+                _ => Reply::Refused { attempt, reason: Reason::Refused },
+            };
             let _ = packets::send(&*socket, &refused.encode(), &[]);
             return Ok(());
         }
@@ -139,6 +163,44 @@ fn authenticate(
         Err(error) if error.needs_new_password() => pam.change_expired_password()?,
         other => other?,
     }
+    Ok(pam)
+}
+
+/// Proves that a remembered device is there, and that its person may log in as they might with a
+/// password: their account is the same, and PAM's account stage says so.
+fn sign_in(
+    socket: &OwnedFd,
+    service: &str,
+    verify: &Verify,
+    from: &str,
+) -> Result<Pam, BrokerError> {
+    let Verify { attempt, device, place, known, .. } = verify;
+    let challenge = random();
+    let asked = Reply::Device(DeviceReply::Challenge { attempt: *attempt, challenge });
+    packets::send(socket, &asked.encode(), &[])
+        .map_err(|error| BrokerError::System("ask a device to sign", error))?;
+    let Some(Request::Device(DeviceRequest::Signed { signature, .. })) = receive(socket) else {
+        return Err(BrokerError::NotSigned);
+    };
+    let Some(Known { user, uid, key, password }) = known else {
+        return Err(BrokerError::UnknownDevice);
+    };
+    if !is_signed(key, &sign_in_message(place, *device, &challenge), &signature) {
+        return Err(BrokerError::NotSigned);
+    }
+    let account = account_of(user, *device)
+        .map_err(|error| BrokerError::System("look a device's account up", error))?;
+    if account != Some((*uid, *password)) {
+        return Err(BrokerError::ChangedAccount);
+    }
+    // Nobody is there to read or to answer. One who has to choose a new password is refused, and
+    // logs in with the old one.
+    let mut pam = Pam::start(service, user, |prompts| {
+        let is_question = prompts.iter().any(|prompt| prompt.style.needs_answer());
+        (!is_question).then(Vec::new)
+    })?;
+    pam.set_origin(from, "thinc")?;
+    pam.check_account()?;
     Ok(pam)
 }
 

@@ -20,19 +20,23 @@
 //!                             | if open: both hashes, as above
 //!                     (with the socket of the user's agent if open)
 //! to the helper:    9 ANSWERING name text
+//!                  10 about remembered devices: message/devices.rs
 //! from the helper:  1 PROMPTS attempt u64 | count u8 | count × (style u8 | text)
 //!                   2 REFUSED attempt u64 | reason u8
 //!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
 //!                     (with one descriptor: the socket of the user's agent)
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
+//!                   9 about remembered devices: message/devices.rs
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
-//! first to a front:  START, then UDP sockets u8 | guests u8 | banner text | count u8
+//! first to a front:  START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text | count u8
 //!                    | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)
 //! text: length u16, little-endian | bytes
 //! ```
+
+mod devices;
 
 use std::net::Ipv6Addr;
 
@@ -41,6 +45,10 @@ use thiserror::Error;
 use crate::agent::is_session_name;
 use crate::banner;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
+
+pub use devices::{
+    DEVICES_PER_USER_MAX, DeviceReply, DeviceRequest, Known, ListedDevice, Verify, is_device_name,
+};
 
 /// Longest message in bytes; a longer packet is invalid whatever it holds.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
@@ -121,6 +129,8 @@ pub enum Request {
         /// Of the challenge.
         name: String,
     },
+    /// About remembered devices.
+    Device(DeviceRequest),
 }
 
 /// What opens a login, kept by its login process for the next helper.
@@ -181,7 +191,7 @@ pub enum Reason {
 }
 
 /// The first packet to a front: how it differs from others.
-const START: &[u8] = b"thinc front 2";
+const START: &[u8] = b"thinc front 3";
 
 /// What a front has to know from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,6 +202,8 @@ pub struct Start {
     pub udp_sockets: u8,
     /// People may invite guests.
     pub has_guests: bool,
+    /// How long a device may be remembered, in seconds; 0: none is.
+    pub remember_s: u32,
     /// What everybody reads before a login; it may be empty.
     pub banner: String,
 }
@@ -202,6 +214,7 @@ impl Start {
         let mut out = START.to_vec();
         out.push(self.udp_sockets);
         out.push(self.has_guests.into());
+        out.extend(self.remember_s.to_le_bytes());
         put_text(&mut out, self.banner.as_bytes());
         let networks = &self.trusted_proxies.0;
         assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
@@ -218,6 +231,7 @@ impl Start {
             flag @ 0..=1 => flag == 1,
             other => return Err(MessageError::Unknown("a flag", other)),
         };
+        let remember_s = fields.array().map(u32::from_le_bytes)?;
         let banner = fields.bytes("a banner", banner::BANNER_BYTES_MAX)?;
         let banner = banner::parse(banner).map_err(|_| MessageError::Text("a banner"))?;
         let count = usize::from(fields.u8()?);
@@ -230,7 +244,7 @@ impl Start {
         };
         let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
         fields.end()?;
-        Ok(Start { trusted_proxies, udp_sockets, has_guests, banner })
+        Ok(Start { trusted_proxies, udp_sockets, has_guests, remember_s, banner })
     }
 }
 
@@ -291,6 +305,8 @@ pub enum Reply {
         /// A DNS name.
         name: String,
     },
+    /// About remembered devices.
+    Device(DeviceReply),
 }
 
 /// Why bytes are no message.
@@ -456,6 +472,10 @@ impl Request {
                 out.push(9);
                 put_text(&mut out, cut(name, NAME_BYTES_MAX).as_bytes());
             }
+            Request::Device(request) => {
+                out.push(10);
+                request.put(&mut out);
+            }
         }
         out
     }
@@ -503,6 +523,7 @@ impl Request {
             }
             8 => Request::Forget,
             9 => Request::Answering { name: fields.text("a name", NAME_BYTES_MAX)? },
+            10 => Request::Device(fields.device_request()?),
             other => return Err(MessageError::Unknown("a request", other)),
         };
         fields.end()?;
@@ -558,6 +579,10 @@ impl Reply {
                 out.push(8);
                 put_text(&mut out, cut(name, NAME_BYTES_MAX).as_bytes());
             }
+            Reply::Device(reply) => {
+                out.push(9);
+                reply.put(&mut out);
+            }
         }
         out
     }
@@ -607,6 +632,7 @@ impl Reply {
             6 => Reply::Ended { attempt: fields.u64()? },
             7 => Reply::Certificate,
             8 => Reply::Challenge { name: fields.text("a name", NAME_BYTES_MAX)? },
+            9 => Reply::Device(fields.device_reply()?),
             other => return Err(MessageError::Unknown("a reply", other)),
         };
         fields.end()?;
@@ -633,6 +659,7 @@ impl std::fmt::Debug for Request {
             Request::Keep(kept) => write!(f, "Keep({})", kept.login),
             Request::Forget => write!(f, "Forget"),
             Request::Answering { name } => write!(f, "Answering({name:?})"),
+            Request::Device(request) => write!(f, "{request:?}"),
         }
     }
 }
@@ -651,6 +678,7 @@ impl std::fmt::Debug for Reply {
             Reply::Ended { attempt } => write!(f, "Ended({attempt})"),
             Reply::Certificate => write!(f, "Certificate"),
             Reply::Challenge { name } => write!(f, "Challenge({name:?})"),
+            Reply::Device(reply) => write!(f, "{reply:?}"),
         }
     }
 }
@@ -735,6 +763,7 @@ mod tests {
             trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]),
             udp_sockets: 16,
             has_guests: true,
+            remember_s: 86_400,
             banner: vec!["x".repeat(499); 4].join("\n"),
         };
         let packet = start.encode();

@@ -20,6 +20,8 @@ const FRONT_USER: &str = "thinc-front";
 const PAM_SERVICE: &str = "thinc";
 /// See [`FRONT_USER`].
 const STATE: &str = "/var/lib/thinc";
+/// 30 days: how long devices are remembered, unless the configuration says another time.
+const REMEMBER: Duration = Duration::from_secs(30 * 86_400);
 
 /// The broker's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct BrokerOptions {
     pub acme: AcmeOptions,
     /// People may invite guests.
     pub sharing: bool,
+    /// How long devices are remembered; zero: none is.
+    pub remember: Duration,
     /// QUIC, on the UDP ports of the same numbers.
     pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
@@ -62,6 +66,7 @@ impl BrokerOptions {
             certificate: command_line.certificate.or(file.certificate),
             acme: file.acme,
             sharing: file.sharing.unwrap_or(true),
+            remember: file.remember.unwrap_or(REMEMBER),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies
@@ -157,6 +162,18 @@ pub enum BrokerError {
     /// The user's processes would keep privileges.
     #[error("cannot become the user {0}: {1}")]
     User(String, String),
+    /// A device that nobody knows.
+    #[error("its device is not remembered, or not any more")]
+    UnknownDevice,
+    /// A device that has another key, or was asked by another server.
+    #[error("its device has not signed what it was asked to")]
+    NotSigned,
+    /// A device of an account that has changed.
+    #[error(
+        "its device was remembered for another user ID or password, or before the account was \
+            locked; it is forgotten"
+    )]
+    ChangedAccount,
     /// PAM.
     #[error(transparent)]
     Pam(#[from] thinc_pam::PamError),

@@ -4,10 +4,14 @@
 #![deny(unsafe_code)]
 #![expect(unsafe_code, reason = "libpam is in C, and the crates for it open no sessions")]
 
+mod shadow;
+
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::ptr::{null, null_mut};
+
+pub use shadow::shadow_password;
 
 /// Most messages that a module may show at once: `PAM_MAX_NUM_MSG` of `security/_pam_types.h`.
 const MESSAGES_MAX: usize = 32;

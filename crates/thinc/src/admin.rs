@@ -3,6 +3,8 @@
 //! living supervisor has open, so these need no broker and no file that may be stale; `drain`
 //! asks the broker's helper, `logout` login processes. Knows processes; never what a session shows.
 
+pub(crate) mod devices;
+
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;

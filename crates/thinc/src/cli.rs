@@ -19,7 +19,8 @@ use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
 
 pub(crate) use admin::{
-    Admin, AdminBroker, AdminCommand, AdminDrain, AdminEnd, AdminMessage, AdminSessions,
+    Admin, AdminBroker, AdminCommand, AdminDevices, AdminDrain, AdminEnd, AdminForget,
+    AdminMessage, AdminSessions,
 };
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
@@ -398,6 +399,7 @@ impl Broker {
             acme: Default::default(),
             quic: None,
             sharing: None,
+            remember: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,
@@ -417,6 +419,7 @@ Files:
   /etc/thinc/broker.toml       the configuration, see --config
   /etc/pam.d/thinc             who may log in, and what a login sets up
   /var/lib/thinc/identity.pem  key and self-signed certificate, generated at the first start
+  /var/lib/thinc/devices       on which devices people stay signed in, see thinc admin devices
 
 Signals:
   SIGHUP makes the broker read certificate and key again at once.

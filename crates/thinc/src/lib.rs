@@ -65,6 +65,8 @@ pub fn main() -> ExitCode {
             cli::AdminCommand::Sessions(options) => admin::sessions(&options),
             cli::AdminCommand::End(options) => admin::end(&options),
             cli::AdminCommand::Message(options) => admin::message(&options),
+            cli::AdminCommand::Devices(options) => admin::devices::devices(options),
+            cli::AdminCommand::Forget(options) => admin::devices::forget(options),
             cli::AdminCommand::Drain(options) => admin::drain(options),
             cli::AdminCommand::Logout(broker) => admin::logout(broker),
         },

@@ -37,7 +37,7 @@ use super::guests::{Guests, JOIN};
 use super::logins::{Login, Logins, ShownAt};
 use super::proxied::Peer;
 use super::webtransport::PageKeys;
-use super::{guests, login, relay, webtransport};
+use super::{devices, guests, login, relay, webtransport};
 use crate::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
     SessionInfo, is_session_name,
@@ -83,6 +83,8 @@ pub(super) struct Shared {
     pub(super) web_certificate: Option<Arc<WebCertificate>>,
     pub(super) page_keys: PageKeys,
     pub(super) guests: Guests,
+    /// How long devices are remembered, in seconds; 0: none is.
+    remember_s: u32,
     /// Guests' connections that are not viewers.
     guest_browsers: BrowserConnections,
     /// What everybody is shown.
@@ -109,6 +111,7 @@ impl Shared {
             web_certificate,
             page_keys: PageKeys::new(),
             guests,
+            remember_s: told.remember_s,
             guest_browsers: BrowserConnections::default(),
             identity,
             assets: assets::all(),
@@ -378,7 +381,11 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
             Some(login) => list(&connection.shared.logins, &login).await,
             None => unauthorized(),
         },
-        (&Method::GET, None, BANNER) => banner(&connection.shared.banner),
+        (&Method::GET, None, "devices") => match login_of(connection, request.headers()).await {
+            Some(login) => devices::list(connection, &login).await,
+            None => unauthorized(),
+        },
+        (&Method::GET, None, BANNER) => banner(&connection.shared),
         (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
             Some(login) => choices(connection, &login).await,
             None => unauthorized(),
@@ -410,10 +417,14 @@ fn health(logins: &Logins) -> Answer {
     }
 }
 
-fn banner(text: &str) -> Answer {
+/// With it: whether a device can be remembered.
+fn banner(shared: &Shared) -> Answer {
     let mut answer = plain(StatusCode::OK, "");
-    *answer.body_mut() = text.to_owned().into();
-    answer
+    *answer.body_mut() = shared.banner.clone().into();
+    match shared.remember_s {
+        0 => answer,
+        seconds => with_header(answer, devices::REMEMBERS, &seconds.to_string()),
+    }
 }
 
 fn moved_home() -> Answer {
@@ -446,6 +457,8 @@ async fn post(
             let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
         }
+        (None, "devices") => devices::remember(connection, &login, request).await,
+        (None, "devices/forget") => devices::forget(connection, &login, request).await,
         (None, "start") => start(connection, &login, request).await,
         (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
             Ok((AgentAnswer::Ended, _)) => {

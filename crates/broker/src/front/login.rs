@@ -1,5 +1,5 @@
-//! A person logs in on a page: a name and a password, or answers to what was asked after that.
-//! Beside the path: from http.rs, to logins.rs. Knows the bodies of these requests; never who may
+//! A person logs in on a page: a name and a password, or answers to what was asked after that, or
+//! their device signs them in. Beside the path: from http.rs, to logins.rs. Knows the bodies of these requests; never who may
 //! log in.
 
 use std::sync::Arc;
@@ -14,9 +14,10 @@ use thinc_transport::base64url;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::devices;
 use super::http::{COOKIE, Connection, check_origin};
 use super::logins::{Attempt, Logins};
-use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Style, TEXT_BYTES_MAX};
+use crate::message::{DeviceReply, PROMPTS_MAX, Prompt, Reason, Reply, Style, TEXT_BYTES_MAX};
 
 /// The body of a login: a name and a password, or answers to what was asked after that.
 #[derive(Deserialize)]
@@ -24,6 +25,8 @@ use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Style, TEXT_BYTES_MAX};
 enum LoginBody {
     Begin { user: String, password: String },
     Continue { attempt: String, answers: Vec<String> },
+    SignIn { device: String },
+    Signed { attempt: String, signature: String },
 }
 
 /// What the person is asked, or told.
@@ -41,6 +44,15 @@ struct AskedPrompt {
     text: String,
 }
 
+/// What a remembered device has to sign.
+#[derive(Serialize)]
+struct AskedToSign {
+    /// As above.
+    attempt: String,
+    /// As base64url.
+    challenge: String,
+}
+
 #[derive(Serialize)]
 struct LoggedIn {
     #[serde(rename = "originSecret")]
@@ -51,7 +63,10 @@ pub(super) async fn log_in(connection: &Arc<Connection>, request: Request<Incomi
     if let Err(reason) = check_origin(request.headers()) {
         return plain(StatusCode::FORBIDDEN, reason);
     }
-    let expected = "expected a name and a password, or answers";
+    let Some(place) = devices::place_of_page(request.headers()) else {
+        return plain(StatusCode::FORBIDDEN, "this page has no name");
+    };
+    let expected = "expected a name and a password, or answers, or a device";
     let body = match answer::login_body::<LoginBody>(request, expected).await {
         Ok(body) => body,
         Err(answer) => return answer,
@@ -60,18 +75,22 @@ pub(super) async fn log_in(connection: &Arc<Connection>, request: Request<Incomi
     if connection.is_stranger() {
         connection.deadline.send_replace(None);
     }
-    let answer = attempt(connection, body).await;
+    let answer = attempt(connection, body, place).await;
     if connection.is_stranger() {
         connection.deadline.send_replace(Some(Instant::now() + AUTH_TIMEOUT));
     }
     answer
 }
 
-async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
+async fn attempt(connection: &Connection, body: LoginBody, place: String) -> Answer {
     let logins = &connection.shared.logins;
     let source = connection.peer.address;
     let too_long = |texts: &[String]| {
         texts.len() > PROMPTS_MAX || texts.iter().any(|text| text.len() > TEXT_BYTES_MAX)
+    };
+    let resume = |attempt: &str| {
+        let number = u64::from_str_radix(attempt, 16).ok()?;
+        logins.resume_attempt(number, source)
     };
     let (mut attempt, mut password) = match body {
         LoginBody::Begin { user, password } => {
@@ -89,10 +108,29 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
                 Err(_) => return helper_is_gone(),
             }
         }
+        LoginBody::SignIn { device } => {
+            let Ok(device) = device.parse() else {
+                return plain(StatusCode::BAD_REQUEST, "a device's ID has 22 characters");
+            };
+            match logins.begin_sign_in(source, device, place).await {
+                Ok(attempt) => (attempt, None),
+                Err(_) => return helper_is_gone(),
+            }
+        }
+        LoginBody::Signed { attempt, signature } => {
+            let Some(attempt) = resume(&attempt) else { return refused(Reason::Refused) };
+            let signature = base64url::decode(&signature).and_then(|bytes| bytes.try_into().ok());
+            let Some(signature) = signature else {
+                // The helper ends it at its time.
+                return plain(StatusCode::BAD_REQUEST, "a signature has 64 bytes");
+            };
+            if logins.sign(&attempt, signature).await.is_err() {
+                return helper_is_gone();
+            }
+            (attempt, None)
+        }
         LoginBody::Continue { attempt, answers } => {
-            let number = u64::from_str_radix(&attempt, 16).ok();
-            let found = number.and_then(|number| logins.resume_attempt(number, source));
-            let Some(attempt) = found else { return refused(Reason::Refused) };
+            let Some(attempt) = resume(&attempt) else { return refused(Reason::Refused) };
             if too_long(&answers) {
                 return plain(StatusCode::BAD_REQUEST, "an answer is too long");
             }
@@ -123,6 +161,13 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
             | Reply::Challenge { .. } => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
+            Reply::Device(DeviceReply::Challenge { challenge, .. }) => {
+                let number = format!("{:016x}", attempt.number);
+                let challenge = base64url::encode(&challenge);
+                logins.keep_waiting(attempt);
+                return answer::json(&AskedToSign { attempt: number, challenge });
+            }
+            Reply::Device(_) => return helper_is_gone(),
             Reply::Refused { reason, .. } => {
                 info!("{}: login refused", connection.peer);
                 return refused(reason);

@@ -20,7 +20,7 @@ use tracing::warn;
 use super::certificates::Certificates;
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
 use crate::helper::{LOGIN_LIFE, hash};
-use crate::message::{Deed, MESSAGE_BYTES_MAX, Reply, Request, Secret};
+use crate::message::{Deed, DeviceReply, DeviceRequest, MESSAGE_BYTES_MAX, Reply, Request, Secret};
 use crate::packets::{self, Channel};
 
 /// Starting a desktop may take as long as `thinc serve` waits for an X server and a session.
@@ -108,7 +108,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder of this lock can panic")
 }
 
-fn mapped(source: IpAddr) -> Ipv6Addr {
+pub(super) fn mapped(source: IpAddr) -> Ipv6Addr {
     match source.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
@@ -162,13 +162,27 @@ impl Logins {
                     }
                     continue;
                 }
+                // A device that has opened it was forgotten.
+                Reply::Device(DeviceReply::Ended { cookie_hash }) => {
+                    if let Some(login) = lock(&self.logins).remove(&cookie_hash) {
+                        login.ended.send_replace(true);
+                    }
+                    continue;
+                }
+                Reply::Device(ref device) => match device.attempt() {
+                    Some(attempt) => attempt,
+                    None => return warn!("a reply of the helper to nobody"),
+                },
                 Reply::Prompts { attempt, .. }
                 | Reply::Refused { attempt, .. }
                 | Reply::Admitted { attempt, .. }
                 | Reply::Ended { attempt } => attempt,
                 Reply::Kept { .. } => return warn!("a reply of the helper for itself"),
             };
-            let is_last = !matches!(reply, Reply::Prompts { .. });
+            let is_last = !matches!(
+                reply,
+                Reply::Prompts { .. } | Reply::Device(DeviceReply::Challenge { .. })
+            );
             let mut replies = lock(&self.replies);
             let to =
                 if is_last { replies.remove(&attempt) } else { replies.get(&attempt).cloned() };
@@ -187,7 +201,7 @@ impl Logins {
         Ok(attempt)
     }
 
-    fn register(&self, source: IpAddr) -> Attempt {
+    pub(super) fn register(&self, source: IpAddr) -> Attempt {
         // Not guessable: nobody answers for somebody else.
         let number = u64::from_ne_bytes(random());
         let (sender, replies) = mpsc::channel(REPLIES_MAX);
@@ -228,6 +242,11 @@ impl Logins {
     /// The next reply; `None` if there is none in time.
     pub(crate) async fn next(&self, attempt: &mut Attempt) -> Option<Arrived> {
         timeout(REPLY_TIMEOUT, attempt.replies.recv()).await.ok().flatten()
+    }
+
+    /// About remembered devices.
+    pub(super) async fn send_device(&self, request: DeviceRequest) -> io::Result<()> {
+        self.send(&Request::Device(request)).await
     }
 
     async fn send(&self, request: &Request) -> io::Result<()> {
@@ -386,11 +405,17 @@ impl Logins {
         login.ended.send_replace(true);
         let mut attempt = self.register(source);
         let request = Request::End { attempt: attempt.number, cookie: login.cookie };
-        self.send(&request).await.is_ok() && self.next(&mut attempt).await.is_some()
+        self.send(&request).await.is_ok()
+            && matches!(self.next(&mut attempt).await, Some((Reply::Ended { .. }, _)))
     }
 }
 
 impl Login {
+    /// Names it to the helper.
+    pub(super) fn cookie(&self) -> &Secret {
+        &self.cookie
+    }
+
     /// Names it to this front, and to nobody else.
     pub(crate) fn number(&self) -> [u8; 16] {
         self.number

@@ -4,6 +4,7 @@
 //! connected; never a password longer than it takes to pass it on.
 
 mod certificates;
+mod devices;
 mod guests;
 mod http;
 mod login;

@@ -7,22 +7,28 @@ use std::io;
 use std::sync::Arc;
 
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
+use thinc_protocol::device_auth::{AuthChallenge, DeviceAuth};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{AUTH_PROMPTS_MAX, PREAUTH_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_session_server::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
+use thinc_transport::device::{DeviceId, PublicKey, Signature, place_of};
 use thinc_transport::split_desktop_id;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Duration, timeout};
 use tracing::{debug, info};
 
+use super::devices::NOT_REMEMBERED;
 use super::guests::{self, Admitted, NOT_INVITED, NoVisit, Visit};
 use super::http::{NewConnection, Shared};
 use super::logins::{Login, Logins};
 use super::proxied::Peer;
 use super::relay::{self, ViewerTransport, reason_of};
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
-use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
+use crate::message::{
+    Deed, DeviceReply, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX,
+    is_device_name,
+};
 
 /// As long as the helper lets an attempt take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -50,6 +56,11 @@ enum Message {
     /// An invitation's token, with a name and a password.
     Guest(Vec<u8>, String, String),
     Token,
+    /// A login's credential, a device's key and its name.
+    Remember(Vec<u8>, PublicKey, String),
+    /// A remembered device, and the credential of its last login.
+    Device(DeviceId, Vec<u8>),
+    Signature(Signature),
 }
 
 impl<S: ViewerTransport> Viewer<S> {
@@ -73,6 +84,17 @@ impl<S: ViewerTransport> Viewer<S> {
             let message = if let Ok(answers) = AuthAnswers::decode(&frame) {
                 answers.encode(&mut whole);
                 Message::Answers(answers.0.into_iter().map(<[u8]>::to_vec).collect())
+            } else if let Ok(device) = DeviceAuth::decode(&frame) {
+                device.encode(&mut whole);
+                match device {
+                    DeviceAuth::Remember { session_credential, key, name } => {
+                        Message::Remember(session_credential.to_vec(), *key, name.to_owned())
+                    }
+                    DeviceAuth::Device { id, earlier } => {
+                        Message::Device(DeviceId(*id), earlier.to_vec())
+                    }
+                    DeviceAuth::Signature(signature) => Message::Signature(*signature),
+                }
             } else {
                 let auth = Auth::decode(&frame).map_err(|error| invalid(&error))?;
                 auth.encode(&mut whole);
@@ -132,7 +154,19 @@ async fn admit<S: ViewerTransport>(
     let (peer, logins) = (connection.peer, &shared.logins);
     let first = timeout(AUTH_TIMEOUT, viewer.next()).await??;
     let (login, secrets, wanted) = match first {
-        Message::Token | Message::Answers(_) => return viewer.refuse(NO_LINKS).await,
+        Message::Token | Message::Answers(_) | Message::Signature(_) => {
+            return viewer.refuse(NO_LINKS).await;
+        }
+        Message::Remember(credential, key, name) => {
+            return remember(shared, viewer, &credential, key, name, peer).await;
+        }
+        Message::Device(device, earlier) => match sign_in(shared, viewer, device, peer).await? {
+            Ok((login, secrets)) => {
+                // Its name alone: the desktop is the person's own, or is not found.
+                (login, secrets, parse_credential(&earlier).map(|(_, _, name)| name))
+            }
+            Err(reason) => return viewer.refuse(reason).await,
+        },
         Message::Guest(token, name, password) => {
             let admitted = guests::admit(shared, &token, &name, &password, peer);
             return match timeout(AUTH_TIMEOUT, admitted).await.ok().flatten() {
@@ -280,16 +314,13 @@ async fn log_in<S: ViewerTransport>(
             | Reply::Kept { .. }
             | Reply::Ended { .. }
             | Reply::Certificate
-            | Reply::Challenge { .. } => {
+            | Reply::Challenge { .. }
+            | Reply::Device(_) => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {
                 info!("{peer}: login refused");
-                return Ok(Err(match reason {
-                    Reason::Refused => REFUSED,
-                    Reason::Busy => BUSY,
-                    Reason::Draining => DRAINING,
-                }));
+                return Ok(Err(text_of(reason)));
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
                 let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
@@ -297,6 +328,85 @@ async fn log_in<S: ViewerTransport>(
                 return Ok(Ok((login, (cookie, origin_secret))));
             }
         }
+    }
+}
+
+/// The login that a remembered device has opened, with its secrets; or why there is none.
+async fn sign_in<S: ViewerTransport>(
+    shared: &Shared,
+    viewer: &mut Viewer<S>,
+    device: DeviceId,
+    peer: Peer,
+) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
+    let logins = &shared.logins;
+    let place = place_of(&shared.identity.pin());
+    let mut attempt = logins.begin_sign_in(peer.address, device, place).await?;
+    loop {
+        let Some((reply, agent)) = logins.next(&mut attempt).await else {
+            return Ok(Err("nobody can log in at this moment"));
+        };
+        match reply {
+            Reply::Device(DeviceReply::Challenge { challenge, .. }) => {
+                let mut bytes = Vec::new();
+                AuthChallenge(&challenge).encode(&mut bytes);
+                viewer.send(&bytes).await?;
+                match timeout(AUTH_TIMEOUT, viewer.next()).await {
+                    Ok(Ok(Message::Signature(signature))) => {
+                        logins.sign(&attempt, signature).await?;
+                    }
+                    _ => {
+                        logins.give_up(&attempt).await?;
+                        return Ok(Err(REFUSED));
+                    }
+                }
+            }
+            Reply::Refused { reason, .. } => {
+                info!("{peer}: a device was refused");
+                return Ok(Err(text_of(reason)));
+            }
+            Reply::Admitted { cookie, origin_secret, .. } => {
+                let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
+                info!("{peer}: a device has signed {} in", login.user);
+                return Ok(Ok((login, (cookie, origin_secret))));
+            }
+            _ => return Ok(Err(REFUSED)),
+        }
+    }
+}
+
+/// Has the device of a person remembered who has just logged in.
+async fn remember<S: ViewerTransport>(
+    shared: &Shared,
+    viewer: &mut Viewer<S>,
+    credential: &[u8],
+    key: PublicKey,
+    name: String,
+    peer: Peer,
+) -> io::Result<()> {
+    let Some((cookie, secret, _)) = parse_credential(credential) else {
+        return viewer.refuse(REFUSED).await;
+    };
+    let login = shared.logins.of_secrets(&cookie, &secret, peer.address).await;
+    let Some(login) = login.filter(|_| is_device_name(&name)) else {
+        return viewer.refuse(REFUSED).await;
+    };
+    match shared.logins.remember(&login, peer.address, key, name).await {
+        Some(_) => {
+            info!("{peer}: a device of {} is remembered", login.user);
+            let mut bytes = Vec::new();
+            AuthOk { session_credential: &DeviceId::of(&key).0 }.encode(&mut bytes);
+            viewer.send(&bytes).await?;
+            viewer.stream.shutdown().await
+        }
+        None => viewer.refuse(NOT_REMEMBERED).await,
+    }
+}
+
+fn text_of(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Refused => REFUSED,
+        Reason::Busy => BUSY,
+        Reason::Draining => DRAINING,
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use thinc_protocol::limits::NOTICE_BYTES_MAX;
 use thinc_protocol::wire::is_deceptive;
+use thinc_transport::device::DeviceId;
 
 use super::parse_name;
 
@@ -29,6 +30,12 @@ pub(crate) enum AdminCommand {
     /// It stays until the person closes it. Where nobody is connected, it is shown to the next
     /// viewer of the desktop's owner.
     Message(AdminMessage),
+    /// List the devices on which people stay signed in without a password
+    Devices(AdminDevices),
+    /// Forget such a device of a user, or all of them, and end the logins that it has opened
+    ///
+    /// As when a laptop is lost. The person logs in with their password the next time.
+    Forget(AdminForget),
     /// Let the broker take no new logins and start no desktops, or with --off both again
     ///
     /// People who are logged in, and their desktops, go on; `thinc admin sessions` says when none
@@ -47,6 +54,34 @@ pub(crate) struct AdminSessions {
     /// Print JSON, one object for each desktop
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// List devices.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminDevices {
+    /// Only those of this user
+    #[arg(value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// Print JSON, one object for each device
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Which broker.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
+}
+
+/// Forget devices.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminForget {
+    /// Whose, as `thinc admin devices` shows it
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// Which, as `thinc admin devices` shows it; without it, all of this user
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<DeviceId>,
+    /// Which broker.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
 }
 
 /// Drain the broker.

@@ -317,7 +317,7 @@ pub(crate) fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-fn origin(browser: &Browser) -> String {
+pub(crate) fn origin(browser: &Browser) -> String {
     format!("https://{}", browser.host())
 }
 

@@ -58,7 +58,7 @@ fn a_configuration_is_checked_without_starting_anything() {
 }
 
 /// The events of the audit log, once there are as many.
-fn audited(broker: &Broker, count: usize) -> Vec<Value> {
+pub(crate) fn audited(broker: &Broker, count: usize) -> Vec<Value> {
     let path = broker.folder.join("audit");
     wait_until("the audit log", || {
         let text = fs::read_to_string(&path).unwrap();

@@ -6,6 +6,7 @@ mod broker;
 mod broker_acme;
 mod broker_admin;
 mod broker_desktops;
+mod broker_devices;
 mod broker_floods;
 mod broker_guests;
 mod broker_limits;
