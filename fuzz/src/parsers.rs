@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Compression, Encoding};
 use thinc_protocol::device_auth::{AuthChallenge, DeviceAuth};
 use thinc_protocol::framing::{Deframer, MessageFrame};
@@ -399,6 +400,8 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             ..OpenInvitation::default()
         }]),
         SessionMessage::Notice("This server restarts at six.".into()),
+        SessionMessage::Name("Work at home".into()),
+        SessionMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: false }),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,

@@ -6,6 +6,7 @@
 pub mod arrived;
 pub mod auth;
 pub mod clip;
+pub mod clip_policy;
 pub mod command;
 pub mod device_auth;
 pub mod framing;

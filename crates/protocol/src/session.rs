@@ -5,6 +5,7 @@
 use thinc_region::{Rect, Size};
 
 use crate::clip::ClipMessage;
+use crate::clip_policy::ClipDirections;
 use crate::command::Compression;
 use crate::framing::{MessageFrame, put_message, put_message_parts};
 use crate::limits::{
@@ -71,6 +72,11 @@ pub enum SessionMessage<'a> {
     Invitations(Vec<OpenInvitation>),
     /// What the people at this viewer should read; to a viewer with `ViewerCaps::NOTICE`.
     Notice(String),
+    /// The session's name from now on, as in its hello; to a viewer with `ViewerCaps::NAME`.
+    Name(String),
+    /// In which directions the clipboard is shared with the owner's viewers; to those with
+    /// `ViewerCaps::CLIP_POLICY`.
+    ClipPolicy(ClipDirections),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -236,6 +242,9 @@ pub enum CloseCode {
     Replaced = 6,
     /// The session process restarts; the viewer should reconnect at once.
     Restart = 7,
+    /// The session is shown elsewhere, and the person has to choose what happens: the viewer says
+    /// so with `ViewerCaps::TAKES_OVER` or `ViewerCaps::JOINS`.
+    Elsewhere = 8,
 }
 
 /// Kinds of a session's messages; 0x01 is `AuthOk`.
@@ -260,6 +269,8 @@ mod kind {
     pub(super) const PERSON_POINTER: u8 = 0x22;
     pub(super) const NOTICE: u8 = 0x23;
     pub(super) const INVITATIONS: u8 = 0x24;
+    pub(super) const NAME: u8 = 0x25;
+    pub(super) const CLIP_POLICY: u8 = 0x26;
 }
 
 /// Bits of an update's first byte.
@@ -303,6 +314,8 @@ impl<'a> SessionMessage<'a> {
     /// 0x24 INVITATIONS  count varint | for each: number varint | bits u8 (1 control, 2 clipboard
     ///                   to the session, 4 to the guest, 16 password, 32 locked) |
     ///                   used varint | uses varint | expiry varint (seconds since 1970) | name text
+    /// 0x25 NAME         text
+    /// 0x26 CLIP POLICY  bits u8 (1 to the session, 2 to the viewer)
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -350,6 +363,12 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::Notice(text) => {
                 put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
+            }
+            SessionMessage::Name(text) => {
+                put_message(out, kind::NAME, |out| put_text(out, text, NAME_BYTES_MAX))
+            }
+            SessionMessage::ClipPolicy(directions) => {
+                put_message(out, kind::CLIP_POLICY, |out| out.push(directions.bits()))
             }
             SessionMessage::Pong(number) => {
                 put_message(out, kind::PONG, |out| put_varint(out, u64::from(*number)))
@@ -461,6 +480,14 @@ impl<'a> SessionMessage<'a> {
             kind::NOTICE => (
                 SessionMessage::Notice(reader.text("a notice", NOTICE_BYTES_MAX)?.to_owned()),
                 "a notice",
+            ),
+            kind::NAME => (
+                SessionMessage::Name(reader.text("a session's name", NAME_BYTES_MAX)?.to_owned()),
+                "a name",
+            ),
+            kind::CLIP_POLICY => (
+                SessionMessage::ClipPolicy(ClipDirections::decode_body(&mut reader)?),
+                "a clipboard's policy",
             ),
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
             kind::BARRIER => {
@@ -658,6 +685,7 @@ impl CloseCode {
             5 => CloseCode::TooSlow,
             6 => CloseCode::Replaced,
             7 => CloseCode::Restart,
+            8 => CloseCode::Elsewhere,
             other => {
                 return Err(WireError::Unknown { what: "a close's code", value: u64::from(other) });
             }

@@ -6,6 +6,7 @@ use thinc_region::{Rect, Size};
 
 use crate::arrived::Arrived;
 use crate::clip::ClipMessage;
+use crate::clip_policy::ClipDirections;
 use crate::framing::{MessageFrame, put_message};
 use crate::limits::{
     CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, DISPLAYS_MAX, EARLY_BYTES_MAX, INSTANCE_BYTES,
@@ -60,6 +61,9 @@ pub enum ViewerMessage {
     Clip(ClipMessage),
     /// The owner asks to share the session, or to change what a guest may do.
     Share(Share),
+    /// The owner chooses in which directions the clipboard is shared with their viewers; only after
+    /// the session has told them.
+    ClipPolicy(ClipDirections),
     /// The viewer ends the connection, for this reason.
     Close(String),
 }
@@ -178,6 +182,17 @@ impl ViewerCaps {
     pub const NOTICE: u32 = 1 << 14;
     /// Accepts `Invitations`, and may send `ShareAction::Revoke` once it got them.
     pub const INVITATIONS: u32 = 1 << 15;
+    /// Accepts `Name`.
+    pub const NAME: u32 = 1 << 16;
+    /// Its person opens the session; without this bit it only reconnects. Where the session is
+    /// shown at another viewer of theirs, its policy says what happens, unless the next bits do.
+    pub const OPENS: u32 = 1 << 17;
+    /// With `OPENS`: the other viewers are closed, with `CloseCode::Replaced`.
+    pub const TAKES_OVER: u32 = 1 << 18;
+    /// With `OPENS`: they stay.
+    pub const JOINS: u32 = 1 << 19;
+    /// Accepts `ClipPolicy`, and may send one then.
+    pub const CLIP_POLICY: u32 = 1 << 20;
 }
 
 /// Acknowledges updates.
@@ -303,6 +318,7 @@ mod kind {
     pub(super) const RETAINED: u8 = 0x16;
     pub(super) const EARLY: u8 = 0x17;
     pub(super) const SHARE: u8 = 0x20;
+    pub(super) const CLIP_POLICY: u8 = 0x21;
 }
 
 /// First byte of an input's body; pressed and released are separate values.
@@ -352,6 +368,7 @@ impl ViewerMessage {
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
     ///               guest varint; 4 revoke: invitation varint
+    /// 0x21 CLIP POLICY bits u8 (1 to the session, 2 to the viewer)
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -422,6 +439,9 @@ impl ViewerMessage {
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
+            ViewerMessage::ClipPolicy(directions) => {
+                put_message(out, kind::CLIP_POLICY, |out| out.push(directions.bits()))
+            }
             ViewerMessage::Instance(number) => {
                 put_message(out, kind::INSTANCE, |out| out.extend_from_slice(number))
             }
@@ -470,6 +490,10 @@ impl ViewerMessage {
                     "a viewer's number",
                 )
             }
+            kind::CLIP_POLICY => (
+                ViewerMessage::ClipPolicy(ClipDirections::decode_body(&mut reader)?),
+                "a clipboard's policy",
+            ),
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")
             }

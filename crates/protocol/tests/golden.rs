@@ -3,6 +3,7 @@
 
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::command::{
     BitmapDepth, Command, CommandReader, CommandWriter, Compression, Encoding,
 };
@@ -185,6 +186,10 @@ fn viewer_messages_have_these_bytes() {
         (
             ViewerMessage::Share(Share { request: 4, action: ShareAction::EndVisit(4) }),
             vec![32, 3, 4, 3, 4],
+        ),
+        (
+            ViewerMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: true }),
+            vec![33, 1, 3],
         ),
         (
             ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
@@ -385,6 +390,11 @@ fn session_messages_have_these_bytes() {
             ],
         ),
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
+        (SessionMessage::Name("hi".into()), vec![37, 3, 2, b'h', b'i']),
+        (
+            SessionMessage::ClipPolicy(ClipDirections { to_session: false, to_viewer: true }),
+            vec![38, 1, 2],
+        ),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
         (SessionMessage::InputReceived(0), vec![15, 1, 0]),
         (SessionMessage::InputReceived(300), vec![15, 2, 0xac, 2]),

@@ -711,9 +711,10 @@ impl Session {
             }
             ViewerMessage::KeyboardLayout(layout) => self.handle_layout(at, layout),
             // The shell's plans know the cache's content, and the shell knows instances and people.
-            ViewerMessage::Cache(_) | ViewerMessage::Instance(_) | ViewerMessage::Share(_) => {
-                Ok(())
-            }
+            ViewerMessage::Cache(_)
+            | ViewerMessage::Instance(_)
+            | ViewerMessage::Share(_)
+            | ViewerMessage::ClipPolicy(_) => Ok(()),
             ViewerMessage::View(view) => {
                 let before = self.controller();
                 self.flush_drawings();

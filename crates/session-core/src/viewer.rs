@@ -44,7 +44,7 @@ use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
-use people::{Notices, PeopleNews};
+use people::{Notices, PeopleNews, SessionNews};
 use retained::Retained;
 use view::ViewState;
 
@@ -234,6 +234,8 @@ pub(crate) struct Viewer {
     people: Option<PeopleNews>,
     /// If it accepts notices.
     notices: Option<Notices>,
+    /// What it is told of the session.
+    pub(crate) news: SessionNews,
     /// The screen it asks for, by its displays or its window.
     pub(crate) wanted: Option<Arrangement>,
     /// It has reported displays, and is told the session's.
@@ -326,6 +328,7 @@ impl Viewer {
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
             people: PeopleNews::new(hello.caps),
             notices: (hello.caps & ViewerCaps::NOTICE != 0).then(Notices::default),
+            news: SessionNews::new(hello.caps),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             view: ViewState::new(),
@@ -786,6 +789,7 @@ impl Viewer {
         if let Some(notices) = &mut self.notices {
             notices.transmit(out);
         }
+        self.news.transmit(out);
         self.transmit_clip_control(out);
     }
 

@@ -240,6 +240,8 @@ impl ModelViewer {
             | SessionMessage::Invitations(_)
             | SessionMessage::PersonPointer(_)
             | SessionMessage::Notice(_)
+            | SessionMessage::Name(_)
+            | SessionMessage::ClipPolicy(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

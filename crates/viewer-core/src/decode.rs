@@ -285,6 +285,10 @@ impl State {
                 self.events.push(ViewerEvent::Invitations(invitations))
             }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
+            SessionMessage::Name(name) => self.events.push(ViewerEvent::Renamed(name)),
+            SessionMessage::ClipPolicy(directions) => {
+                self.events.push(ViewerEvent::ClipPolicy(directions))
+            }
             SessionMessage::Close(close) => {
                 self.closed = true;
                 self.events.push(ViewerEvent::Closed {

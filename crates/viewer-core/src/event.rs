@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, ScreenPart};
 use thinc_region::{Rect, Size};
@@ -97,6 +98,10 @@ pub enum ViewerEvent {
     Invitations(Vec<OpenInvitation>),
     /// The user should read this.
     Notice(String),
+    /// The session's name has changed to this.
+    Renamed(String),
+    /// In which directions the clipboard is shared with the user's viewers of this session.
+    ClipPolicy(ClipDirections),
     /// The session ended the connection.
     Closed {
         /// The reason as a code.

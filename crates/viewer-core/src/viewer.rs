@@ -5,6 +5,7 @@
 use thinc_clipboard::{ClipError, ClipboardPolicy};
 use thinc_codec_dec::DecodeError;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::{
     INSTANCE_BYTES, PINGS_MAX, RETAINED_KEY_BYTES, SCREEN_AREA_MAX, SESSION_MESSAGE_BYTES_MAX,
     UPDATE_SCREENS_MAX,
@@ -457,6 +458,12 @@ impl Viewer {
         requests.push(request);
         self.state.outbox.push(&ViewerMessage::Share(Share { request, action }));
         true
+    }
+
+    /// The user wants the clipboard to be shared in these directions; only after a
+    /// [`ViewerEvent::ClipPolicy`].
+    pub fn set_clip_policy(&mut self, directions: ClipDirections) {
+        self.state.outbox.push(&ViewerMessage::ClipPolicy(directions));
     }
 
     /// The window has a new size.

@@ -380,6 +380,19 @@ pub extern "C" fn viewer_display(width: u32, height: u32, scale_percent: u32) {
     with(|page| page.set_display(Size { width, height }, narrow(scale_percent)));
 }
 
+/// The user wants the clipboard to be shared in these directions, bits of `ClipDirections`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_wanted(bits: u32) {
+    with(|page| page.set_clip_policy(bits));
+}
+
+/// What the next connection does where the session is shown elsewhere: 0, it only reconnects;
+/// 1, the user opens the session, and its policy decides; 2, it takes over; 3, it joins.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_opening(opening: u32) {
+    with(|page| page.set_opening(opening));
+}
+
 /// Whether the browser decodes H.264; sent from the next `viewer_open` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_h264(decodes: u32) {

@@ -2,6 +2,7 @@
 //! From the shell, which knows who they are, to the viewers that accept it (`ViewerCaps::PEOPLE`).
 //! Knows viewers; never names' meaning, credentials or rights.
 
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 
 use super::Session;
@@ -27,6 +28,19 @@ impl Session {
     pub fn notify(&mut self, id: ViewerId, text: &str) -> bool {
         let notices = self.viewer_mut(id).and_then(Viewer::notices_mut);
         notices.map(|notices| notices.push(text)).is_some()
+    }
+
+    /// The session has this name from now on, which viewers are told.
+    pub fn rename(&mut self, name: &str) {
+        self.name = name.to_owned();
+        self.viewers.iter_mut().for_each(|viewer| viewer.news.set_name(name));
+    }
+
+    /// Tells a viewer of the owner's in which directions the clipboard is shared with it.
+    pub fn tell_clip_policy(&mut self, id: ViewerId, policy: ClipDirections) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.news.set_clip_policy(policy);
+        }
     }
 
     /// Answers a viewer's request to share.

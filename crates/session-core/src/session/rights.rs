@@ -97,6 +97,7 @@ impl Session {
             | ViewerMessage::RetainedTiles(_)
             // The shell knows whose viewer it is.
             | ViewerMessage::Share(_)
+            | ViewerMessage::ClipPolicy(_)
             | ViewerMessage::Close(_) => false,
         }
     }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::ViewerCaps;
@@ -29,6 +30,38 @@ impl Notices {
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
         while let Some(text) = self.0.pop_front() {
             SessionMessage::Notice(text).encode(out);
+        }
+    }
+}
+
+/// What is to be told of the session, if the viewer accepts it.
+#[derive(Debug)]
+pub(crate) struct SessionNews {
+    caps: u32,
+    name: Option<String>,
+    clip_policy: Option<ClipDirections>,
+}
+
+impl SessionNews {
+    /// For a viewer with these capabilities.
+    pub(crate) fn new(caps: u32) -> SessionNews {
+        SessionNews { caps, name: None, clip_policy: None }
+    }
+
+    pub(crate) fn set_name(&mut self, name: &str) {
+        self.name = (self.caps & ViewerCaps::NAME != 0).then(|| name.to_owned());
+    }
+
+    pub(crate) fn set_clip_policy(&mut self, policy: ClipDirections) {
+        self.clip_policy = (self.caps & ViewerCaps::CLIP_POLICY != 0).then_some(policy);
+    }
+
+    pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
+        if let Some(name) = self.name.take() {
+            SessionMessage::Name(name).encode(out);
+        }
+        if let Some(policy) = self.clip_policy.take() {
+            SessionMessage::ClipPolicy(policy).encode(out);
         }
     }
 }
