@@ -8,7 +8,9 @@ mod datagrams;
 mod guests;
 mod instances;
 mod notices;
+mod opening;
 mod people;
+mod preferences;
 mod records;
 mod requests;
 pub(crate) mod thumbnail;
@@ -51,7 +53,9 @@ use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
 use crate::memory::{emptied, recycle};
+use crate::opening::Opening;
 use crate::packing::ConnectionPacker;
+use crate::preferences::Preferences;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
 use crate::share::Sharing;
@@ -61,6 +65,7 @@ use crate::{SessionConfig, SessionError};
 
 use instances::DepartedViewers;
 use notices::NoticeState;
+use opening::OpeningState;
 use people::PeopleState;
 use requests::Blocked;
 
@@ -104,6 +109,10 @@ struct ViewerConnection {
     viewer: Option<ViewerId>,
     /// The viewer's instance number, if it sends one.
     instance: Option<[u8; INSTANCE_BYTES]>,
+    /// Its person has opened the session with it; it does not only reconnect.
+    opens: bool,
+    /// Its person's.
+    preferences: Preferences,
     /// Its requests to share that are not answered yet.
     share_requests: usize,
     /// It accepts video streams.
@@ -171,6 +180,10 @@ pub(crate) struct Actor {
     sharing: Arc<Sharing>,
     people: PeopleState,
     notices: NoticeState,
+    opening: OpeningState,
+    /// The scale that viewers ask for, and what the owner prefers to it.
+    viewers_scale: u16,
+    preferred_scale: Option<u16>,
     expiry: Expiry,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
@@ -211,7 +224,7 @@ impl Actor {
         let Attachment { ring, framebuffer, input, control } = attachment;
         let size = size_of(&framebuffer);
         let mut core = Session::new(Config {
-            name: config.name.clone(),
+            name: config.title.as_ref().unwrap_or(&config.name).clone(),
             size,
             scheduling: if config.fifo { Scheduling::Fifo } else { Scheduling::ShortestFirst },
             offscreen: config.offscreen,
@@ -249,6 +262,9 @@ impl Actor {
             sharing,
             people: PeopleState::default(),
             notices: NoticeState::default(),
+            opening: OpeningState::new(config.opening),
+            viewers_scale: 0,
+            preferred_scale: None,
             expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
             guests_check_at: None,
             next_served: ConnectionId(0),
@@ -418,6 +434,8 @@ impl Actor {
             Event::ShareAnswered(id, answer) => self.handle_share_answered(id, answer),
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
+            Event::Renamed(title) => self.core.rename(&title),
+            Event::Preferences(preferences) => self.handle_preferences(&preferences),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {
@@ -435,7 +453,7 @@ impl Actor {
     }
 
     fn handle_opened(&mut self, opened: Opened) {
-        let Opened { id, label, guest, outgoing, path, datagrams, task } = opened;
+        let Opened { id, label, guest, outgoing, path, datagrams, task, preferences } = opened;
         info!("{label}: connected");
         let connection = ViewerConnection {
             label,
@@ -449,6 +467,8 @@ impl Actor {
             upstream: Upstream::default(),
             viewer: None,
             instance: None,
+            opens: false,
+            preferences,
             share_requests: 0,
             takes_video: false,
             renderer: Renderer::new(self.video_library),
@@ -542,6 +562,16 @@ impl Actor {
                         );
                     }
                     ViewerMessage::Hello(hello) => {
+                        let opening = self.opening_of(id, hello.caps);
+                        if opening == Some(Opening::Ask) && self.is_shown_elsewhere(id) {
+                            break (CloseCode::Elsewhere, opening::ELSEWHERE.to_owned());
+                        }
+                        if opening == Some(Opening::TakeOver) {
+                            self.take_over(id);
+                        }
+                        let Some(again) = self.connections.get_mut(&id) else { return };
+                        connection = again;
+                        connection.opens = opening.is_some();
                         info!(
                             "{}: {}, window {} × {}",
                             connection.label, hello.name, hello.size.width, hello.size.height
@@ -565,12 +595,22 @@ impl Actor {
                         if connection.takes_video && self.video != VideoPolicy::Off {
                             self.ring.set_want_video(true);
                         }
+                        self.apply_preferences_to(id, viewer);
+                        let Some(again) = self.connections.get_mut(&id) else { return };
+                        connection = again;
                         continue;
                     }
                     _ => {
                         break (CloseCode::Protocol, "the first message must be Hello".to_owned());
                     }
                 }
+            };
+            let message = match message {
+                ViewerMessage::KeyboardLayout(reported) if connection.guest.is_none() => {
+                    let preferred = Actor::preferred_layout(&connection.preferences, &reported);
+                    ViewerMessage::KeyboardLayout(preferred.unwrap_or(reported))
+                }
+                other => other,
             };
             match &message {
                 // The viewer does not know what it shows, and so this process does not either.
@@ -592,6 +632,9 @@ impl Actor {
                 }
                 ViewerMessage::Instance(number) => {
                     self.close_older_connections(id, *number);
+                    if self.refuse_taken_over(id, *number) {
+                        return;
+                    }
                     // What follows, the cache offer first, is handled after that.
                     return self.handle_stream(id, &[]);
                 }
@@ -604,6 +647,12 @@ impl Actor {
                 ViewerMessage::Input(input) => {
                     self.people.handle_input(&mut self.core, viewer, input.event);
                     self.expiry.handle_input(now);
+                    continue;
+                }
+                ViewerMessage::ClipPolicy(directions) => {
+                    self.handle_clip_policy(id, directions);
+                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    connection = again;
                     continue;
                 }
                 ViewerMessage::Share(share) => {

@@ -77,7 +77,7 @@ pub async fn login_body<T: DeserializeOwned>(
     let body = Limited::new(request.into_body(), LOGIN_BYTES_MAX)
         .collect()
         .await
-        .map_err(|_| plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"))?;
+        .map_err(|_| plain(StatusCode::PAYLOAD_TOO_LARGE, "a request has at most 4096 bytes"))?;
     if !is_json {
         return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"));
     }

@@ -13,6 +13,7 @@ use thinc_transport::quic::Datagrams;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::preferences::Preferences;
 use crate::share::ViewerStatus;
 
 /// Identifies a connection; never used twice in one process.
@@ -67,6 +68,10 @@ pub(crate) enum Event {
     ListViewers(oneshot::Sender<Vec<ViewerStatus>>),
     /// A small picture of the screen was asked for.
     Thumbnail(oneshot::Sender<crate::actor::thumbnail::Thumbnail>),
+    /// The session's person calls it this now.
+    Renamed(String),
+    /// The session's person prefers this now.
+    Preferences(Preferences),
     /// What the people at all viewers should read; the answer is how many viewers show it now.
     Notice(String, oneshot::Sender<usize>),
     /// A trace was requested, to be written to this stream.
@@ -101,6 +106,8 @@ pub(crate) struct Opened {
     pub(crate) datagrams: Option<Datagrams>,
     /// Aborts the connection.
     pub(crate) task: AbortHandle,
+    /// The session's person's.
+    pub(crate) preferences: Preferences,
 }
 
 /// Sends events to the actor.

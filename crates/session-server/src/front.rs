@@ -33,6 +33,7 @@ use crate::gate::{
 };
 use crate::guests::Guests;
 use crate::http::Site;
+use crate::pages::OpenPages;
 use crate::quic_port::PortUse;
 use crate::{native, webtransport};
 
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     /// Counts logins that have ended, to wake the connections of their pages.
     pub(crate) logins_ended: watch::Sender<u64>,
     pub(crate) browsers: BrowserConnections,
+    /// Pages that are connected over WebTransport.
+    pub(crate) pages: Arc<OpenPages>,
     /// The certificate for pages over QUIC; none without QUIC.
     pub(crate) web_certificate: OnceLock<Arc<WebCertificate>>,
 }
@@ -111,6 +114,7 @@ impl Front {
             site,
             logins_ended: watch::Sender::new(0),
             browsers: BrowserConnections::default(),
+            pages: Arc::default(),
             web_certificate,
         });
         Front {

@@ -30,6 +30,7 @@ use crate::assets::{self, Asset};
 use crate::front::{self, Login, NewConnection, Shared, Stream, UNAUTHORIZED};
 use crate::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
 use crate::guests::NOT_INVITED;
+use crate::pages::{LEFT, LeftBody, PageId};
 use crate::{websocket, webtransport};
 
 /// Carries the origin secret, as base64url, in the page's requests. Not an address, which is logged
@@ -166,6 +167,7 @@ async fn route(
     match (request.method(), file, cookie_login) {
         (&Method::POST, "login", _) => login(&connection, request).await,
         (&Method::POST, "logout", Some(cookie)) => logout(&connection, cookie, request.headers()),
+        (&Method::POST, LEFT, Some(_)) => left(&connection, request).await,
         (&Method::GET, "ws", Some(cookie)) => {
             if let Err(reason) = check_headers(site, request.headers()) {
                 info!("{}: WebSocket refused: {reason}", connection.peer);
@@ -182,15 +184,10 @@ async fn route(
         (&Method::GET, "login" | webtransport::FILE, cookie) => {
             match (cookie, login_of_origin_secret(&shared, request.headers())) {
                 (Some(_), Some(_)) if file == "login" => plain(StatusCode::NO_CONTENT, ""),
-                // Who has a guest's cookie gets no key of the owner: see websocket.rs.
                 (Some(cookie), Some(secret)) => {
-                    let login = if secret.grant.is_some() || cookie.grant.is_none() {
-                        secret
-                    } else {
-                        cookie
-                    };
                     let certificate = shared.web_certificate.get().map(Arc::as_ref);
-                    answer::offer_webtransport(certificate, &shared.new_page_key(login))
+                    let key = shared.new_page_key(page_login(cookie, secret));
+                    answer::offer_webtransport(certificate, &key)
                 }
                 _ => unauthenticated_answer(),
             }
@@ -332,6 +329,32 @@ fn logout(connection: &HttpConnection, cookie: Login, headers: &HeaderMap) -> An
     let gone =
         format!("{}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", shared.site.cookie);
     with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
+}
+
+/// A page was left: its connections over WebTransport end now, and not by a time-out.
+async fn left(connection: &HttpConnection, request: Request<Incoming>) -> Answer {
+    let shared = &connection.shared;
+    if let Err(reason) = check_headers(&shared.site, request.headers()) {
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    let cookie = login_of_cookie(shared, request.headers());
+    let secret = login_of_origin_secret(shared, request.headers());
+    let (Some(cookie), Some(secret)) = (cookie, secret) else { return unauthenticated_answer() };
+    match answer::login_body(request, "expected {\"page\": \"…\"}").await {
+        Err(answer) => answer,
+        Ok(LeftBody { page }) => {
+            if let Some(page) = PageId::parse(&page) {
+                shared.pages.leave(&page_login(cookie, secret).id.0, page);
+            }
+            plain(StatusCode::NO_CONTENT, "")
+        }
+    }
+}
+
+/// Whose a page is that shows both. Who has a guest's cookie gets no key of the owner: see
+/// websocket.rs.
+fn page_login(cookie: Login, secret: Login) -> Login {
+    if secret.grant.is_some() || cookie.grant.is_none() { secret } else { cookie }
 }
 
 /// The answer to a login, beside the cookie.

@@ -21,11 +21,15 @@ mod listeners;
 mod local;
 mod memory;
 mod native;
+mod opening;
 mod packing;
+pub mod pages;
+pub mod preferences;
 mod quic_port;
 mod recorder;
 mod render;
 mod share;
+mod title;
 mod video;
 pub mod websocket;
 mod webtransport;
@@ -50,11 +54,13 @@ use thiserror::Error;
 
 pub use clipboard::ClipboardConfig;
 pub use listeners::Listeners;
+pub use opening::{OPENINGS, Opening};
 pub use share::{
     ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
 };
 pub use thinc_h264::Library as VideoEncoder;
 pub use thinc_ring::XorgConf;
+pub use title::{TITLE_RULE, title};
 pub use video::VideoConfig;
 
 /// What the session process prints once viewers can connect.
@@ -66,6 +72,8 @@ pub const READY_LINE: &str = "ready\n";
 pub struct SessionConfig {
     /// The session's name.
     pub name: String,
+    /// What its person calls it, if they have said; see [`title`].
+    pub title: Option<String>,
     /// Where the driver listens.
     pub driver_socket: PathBuf,
     /// The X display.
@@ -92,6 +100,9 @@ pub struct SessionConfig {
     pub share_socket: PathBuf,
     /// File for a trace from the first record on.
     pub trace: Option<PathBuf>,
+    /// When a person opens the session, and it is shown elsewhere; what they prefer, and what a
+    /// broker's administrator has chosen, go before it.
+    pub opening: Opening,
     /// The session ends after so long without input.
     pub end_idle: Option<Duration>,
     /// The session ends after so long without a viewer.

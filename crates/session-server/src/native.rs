@@ -24,6 +24,7 @@ use crate::connection::{
 };
 use crate::front::{NewConnection, Shared, Stream, UNAUTHORIZED};
 use crate::guests::NOT_INVITED;
+use crate::preferences;
 use crate::quic_port::PortUse;
 
 /// 250 ms: longest wait for the viewer to close, once its machine has acknowledged the end of our
@@ -114,8 +115,9 @@ pub(crate) async fn serve_authenticated(
     let NewConnection { id, peer: _, task, pass, guest } = connection;
     drop(pass);
     let (outgoing, chunks) = connection::chunk_channel();
+    let preferences = preferences::current().await;
     forward(
-        Opened { id, label, guest, outgoing, path, datagrams, task },
+        Opened { id, label, guest, outgoing, path, datagrams, task, preferences },
         stream,
         leftover,
         chunks,
@@ -338,6 +340,7 @@ mod tests {
             path: None,
             datagrams: None,
             task,
+            preferences: Default::default(),
         };
         drop(outgoing);
         let forward = forward(opened, stream, Vec::new(), chunks, &events, pending());

@@ -30,6 +30,9 @@ use crate::connection::{Event, Events};
 use crate::front::{ACCEPT_PAUSE, Front, since_1970};
 use crate::guests::{Guests, hash_password};
 use crate::local::{self, trusted_peer};
+use crate::opening::Opening;
+use crate::preferences::Preferences;
+use crate::title::{TITLE_RULE, title};
 
 /// Longest request, in bytes; the longest password is a part of it.
 pub const REQUEST_BYTES_MAX: usize = 4096;
@@ -89,6 +92,9 @@ pub enum ShareRequest {
         origin: Option<String>,
         /// 16 hexadecimal digits that name the owner to the broker.
         owner: String,
+        /// What its administrator has chosen for sessions that are opened and shown elsewhere.
+        #[serde(default)]
+        opening: Option<Opening>,
     },
     /// The broker asks for a guest's credential, which each admission is a use of the invitation
     /// for.
@@ -114,6 +120,10 @@ pub enum ShareRequest {
         /// Base64url.
         credential: String,
     },
+    /// The session's person calls it this from now on.
+    Rename(String),
+    /// The session's person prefers this from now on, as their file has it.
+    Preferences(Preferences),
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
 }
@@ -222,6 +232,8 @@ pub(crate) struct Broker {
     origin: Option<Link>,
     /// Names the desktop to it.
     desktop: [u8; DESKTOP_ID_BYTES],
+    /// What its administrator has chosen.
+    opening: Option<Opening>,
 }
 
 impl Broker {
@@ -378,7 +390,7 @@ impl Sharing {
                 let jpeg = base64url::encode(&file);
                 Ok(ShareAnswer::Thumbnail { screen: (screen.width, screen.height), jpeg })
             }
-            ShareRequest::Behind { origin, owner } => {
+            ShareRequest::Behind { origin, owner, opening } => {
                 let invalid = |what: &dyn fmt::Display| format!("invalid broker: {what}");
                 let origin: Option<Link> = match origin {
                     Some(link) => Some(link.parse().map_err(|error| invalid(&error))?),
@@ -388,7 +400,7 @@ impl Sharing {
                 let id = self.front.session_id();
                 let own = u64::from_str_radix(&id, 16).expect("it has 16 hexadecimal digits");
                 let desktop = (u128::from(owner) << 64 | u128::from(own)).to_be_bytes();
-                *self.broker() = Some(Broker { origin, desktop });
+                *self.broker() = Some(Broker { origin, desktop, opening });
                 Ok(ShareAnswer::Behind { id })
             }
             ShareRequest::Admit { token, name, password, from } => {
@@ -418,6 +430,15 @@ impl Sharing {
                 self.changed().await;
                 Ok(ShareAnswer::Done)
             }
+            ShareRequest::Rename(text) => {
+                let title = title(&text).ok_or(TITLE_RULE)?;
+                let _ = self.events.send(Event::Renamed(title)).await;
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Preferences(preferences) => {
+                let _ = self.events.send(Event::Preferences(preferences)).await;
+                Ok(ShareAnswer::Done)
+            }
             ShareRequest::Notice(text) => {
                 if text.is_empty() || text.len() > NOTICE_BYTES_MAX {
                     let (length, most) = (text.len(), NOTICE_BYTES_MAX);
@@ -441,6 +462,11 @@ impl Sharing {
                 Ok(ShareAnswer::Done)
             }
         }
+    }
+
+    /// What the administrator of the broker has chosen that the session was opened through.
+    pub(crate) fn opening(&self) -> Option<Opening> {
+        self.broker().as_ref()?.opening
     }
 
     fn broker(&self) -> MutexGuard<'_, Option<Broker>> {

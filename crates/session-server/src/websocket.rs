@@ -26,6 +26,7 @@ use crate::answer::{Answer, plain, with_header};
 use crate::connection::{self, ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
 use crate::front::Login;
 use crate::http::HttpConnection;
+use crate::preferences;
 
 /// A WebSocket of a page.
 pub type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -127,11 +128,9 @@ async fn serve(
     let [cookie, secret] = logins;
     let guest = secret.grant.or(cookie.grant);
     let path = connection.path.lock().expect("no holder of this lock can panic").take();
-    if events
-        .send(Event::Opened(Opened { id, label, guest, outgoing, path, datagrams: None, task }))
-        .await
-        .is_err()
-    {
+    let preferences = preferences::current().await;
+    let opened = Opened { id, label, guest, outgoing, path, datagrams: None, task, preferences };
+    if events.send(Event::Opened(opened)).await.is_err() {
         return;
     }
     let reason = tokio::select! {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use thinc_transport::base64url;
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Browser, Datagrams, RequestHead};
 use tokio::time::{Instant, timeout_at};
@@ -13,6 +12,7 @@ use tracing::{debug, info};
 
 use crate::front::{Login, NewConnection, Shared};
 use crate::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
+use crate::pages::{PageId, PageQuery, has_left};
 use crate::{http, native};
 
 /// Below the session's base path: an HTTPS request gets the connection's parameters, an HTTP/3
@@ -30,7 +30,7 @@ pub(crate) async fn serve(
     let admitted = async {
         let request = browser.request().await?;
         let refusal = match check(&shared, request.head()) {
-            Ok(login) => return Ok(Some((request.accept().await?, login))),
+            Ok(page) => return Ok(Some((request.accept().await?, page))),
             Err(refusal) => refusal,
         };
         info!("{peer}: WebTransport refused: {}", refusal.reason());
@@ -43,8 +43,15 @@ pub(crate) async fn serve(
         Err(_) => debug!("{peer}: no WebTransport session within {AUTH_TIMEOUT:?}"),
         Ok(Err(error)) => debug!("{peer}: {error}"),
         Ok(Ok(None)) => {}
-        Ok(Ok(Some((stream, login)))) => {
+        Ok(Ok(Some((stream, (login, page))))) => {
             connection.guest = login.grant;
+            let page = page.map(|page| shared.pages.enter(&login.id.0, page));
+            let over = async {
+                tokio::select! {
+                    () = shared.login_ended([login.id]) => {}
+                    () = has_left(page.as_ref()) => debug!("{peer}: the page was left"),
+                }
+            };
             stream.set_authenticated();
             let path = Some(Path::Quic(stream.path()));
             let label = format!("{peer} (browser, WebTransport)");
@@ -56,7 +63,7 @@ pub(crate) async fn serve(
                 label,
                 (path, datagrams),
                 Vec::new(),
-                shared.login_ended([login.id]),
+                over,
             )
             .await;
         }
@@ -92,22 +99,22 @@ impl Refusal {
     }
 }
 
-/// The login of the page that requests.
-fn check(shared: &Shared, request: RequestHead<'_>) -> Result<Login, Refusal> {
+/// The login of the page that requests, and its number.
+fn check(shared: &Shared, request: RequestHead<'_>) -> Result<(Login, Option<PageId>), Refusal> {
     if request.path.strip_prefix(shared.site.base_path.as_str()) != Some(FILE) {
         return Err(Refusal::Path);
     }
     let origin = request.origin.ok_or(Refusal::Origin("the request has no Origin header"))?;
     http::check_origin(&shared.site, origin, Some(request.authority)).map_err(Refusal::Origin)?;
-    let key =
-        request.query.and_then(|query| query.strip_prefix("key=")).and_then(base64url::decode);
-    key.and_then(|key| shared.login_of_page_key(&key)).ok_or(Refusal::Key)
+    let PageQuery { key, page } = PageQuery::parse(request.query).ok_or(Refusal::Key)?;
+    Ok((shared.login_of_page_key(&key).ok_or(Refusal::Key)?, page))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Mutex, OnceLock};
 
+    use thinc_transport::base64url;
     use thinc_transport::invitation::{GuestRights, Invitations, Terms};
     use thinc_transport::token::{SessionSecret, TokenVerifier};
 
@@ -146,6 +153,7 @@ mod tests {
             site,
             logins_ended: Default::default(),
             browsers: crate::gate::BrowserConnections::default(),
+            pages: Arc::default(),
             web_certificate: OnceLock::new(),
         }
     }
@@ -161,10 +169,16 @@ mod tests {
             query: Some(&good),
             origin: Some("https://127.0.0.1:8443"),
         };
-        assert_eq!(check(&shared, request), Ok(login));
+        assert_eq!(check(&shared, request), Ok((login, None)));
+        let page = base64url::encode(&[7; 16]);
+        let numbered = format!("{good}&page={page}");
+        assert_eq!(
+            check(&shared, RequestHead { query: Some(&numbered), ..request }),
+            Ok((login, PageId::parse(&page))),
+        );
         assert_eq!(
             check(&shared, RequestHead { origin: Some("https://desk.example:8443"), ..request }),
-            Ok(login),
+            Ok((login, None)),
             "behind a proxy"
         );
         for path in
@@ -242,7 +256,8 @@ mod tests {
             query: Some(&key),
             origin: Some("https://127.0.0.1:8443"),
         };
-        assert_eq!(check(&shared, request), Ok(login), "of a guest, never of the owner");
+        let expected = Ok((login, None));
+        assert_eq!(check(&shared, request), expected, "of a guest, never of the owner");
         shared.guests.record().throw_out(1).unwrap();
         assert_eq!(check(&shared, request), Err(Refusal::Key), "it ends with the visit");
     }

@@ -20,7 +20,8 @@ impl Actor {
     /// What the viewer of a connection may do; None if it is a guest that may not stay, which is
     /// told so.
     pub(super) fn rights_of(&mut self, id: ConnectionId) -> Option<Rights> {
-        let Some(grant) = self.connections.get(&id)?.guest else { return Some(Rights::ALL) };
+        let connection = self.connections.get(&id)?;
+        let Some(grant) = connection.guest else { return Some(connection.preferences.rights()) };
         self.check_guests_soon();
         match self.guests.rights(grant) {
             Ok(rights) => Some(rights),
@@ -71,6 +72,7 @@ impl Actor {
         let now_s = since_1970().as_secs();
         self.connections
             .values()
+            .filter(|connection| connection.abort_at.is_none())
             .filter_map(|connection| {
                 let rights = self.core.rights(connection.viewer?)?;
                 let guest = connection.guest.map(|grant| record.guest(grant, now_s));

@@ -30,6 +30,11 @@ impl DepartedViewers {
         self.received.push_back((instance, received));
     }
 
+    /// All of them, the last to leave at the end.
+    pub(super) fn instances(&self) -> impl Iterator<Item = [u8; INSTANCE_BYTES]> {
+        self.received.iter().map(|&(instance, _)| instance)
+    }
+
     fn take(&mut self, instance: [u8; INSTANCE_BYTES]) -> Option<u32> {
         let at = self.received.iter().position(|&(of, _)| of == instance)?;
         self.received.remove(at).map(|(_, received)| received)

@@ -70,7 +70,8 @@ impl Actor {
                 Request::Resize(arrangement) => {
                     let outputs: Vec<OutputRequest> =
                         arrangement.displays().iter().map(output).collect();
-                    self.xsettings.set_scale(arrangement.scale_percent());
+                    self.viewers_scale = arrangement.scale_percent();
+                    self.xsettings.set_scale(self.preferred_scale.unwrap_or(self.viewers_scale));
                     self.control.set_outputs(&outputs)
                 }
                 Request::Barrier(id) => self.control.barrier(*id),
