@@ -21,6 +21,7 @@ use crate::link::{GuestLogin, Link};
 use crate::pin::{KnownHosts, PinVerifier, SpkiPin};
 
 mod device;
+pub mod https;
 mod quic;
 mod race;
 mod tcp;

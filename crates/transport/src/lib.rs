@@ -36,7 +36,7 @@ pub mod web_certificate;
 
 pub use client::{
     Answer, ConnectError, ConnectOptions, Connection, Established, Reader, Received,
-    TransportChoice, TransportKind, Writer, connect, establish, is_near,
+    TransportChoice, TransportKind, Writer, connect, establish, https, is_near,
 };
 pub use link::{
     DESKTOP_ID_BYTES, GuestLogin, InvitationHint, Link, LinkError, Scheme, split_desktop_id,

@@ -12,6 +12,8 @@ use thinc_transport::{GuestLogin, TransportChoice, password};
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::address;
+use crate::client::Opening;
+use crate::desktops::DesktopChoice;
 use crate::error::ViewError;
 use crate::install::{InstallMode, InstallOptions};
 use crate::saved::CacheOptions;
@@ -84,6 +86,32 @@ pub struct Cli {
     /// Running sessions go on.
     #[arg(long, conflicts_with_all = ["headless", "command"])]
     pub uninstall: bool,
+
+    /// After a login at a server for many people: lists your desktops on the terminal, also if there
+    /// is one only, to open, start, rename or end one.
+    #[arg(long, conflicts_with_all = ["headless", "desktop", "new"])]
+    pub list: bool,
+
+    /// After such a login: opens the desktop with this name, or that you call so.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["headless", "new"])]
+    pub desktop: Option<String>,
+
+    /// After such a login: starts another desktop with this name, and opens it.
+    #[arg(long, value_name = "NAME", conflicts_with = "headless")]
+    pub new: Option<String>,
+
+    /// With --new: what it runs, a program with its arguments, instead of the usual desktop.
+    #[arg(long, value_name = "PROGRAM", requires = "new")]
+    pub program: Option<String>,
+
+    /// Where the session is shown at another viewer of yours: closes that one. Without this and
+    /// --join, as you or the server's administrator have chosen.
+    #[arg(long, conflicts_with_all = ["headless", "join"])]
+    pub take_over: bool,
+
+    /// Where the session is shown at another viewer of yours: shows it at both.
+    #[arg(long, conflicts_with = "headless")]
+    pub join: bool,
 
     /// Fills the whole screen and grabs the keyboard, including shortcuts of the local desktop.
     #[arg(long, conflicts_with = "headless")]
@@ -257,6 +285,27 @@ impl Cli {
         CacheOptions { bytes: self.cache, dir: self.cache_dir.clone() }
     }
 
+    /// Which of the person's desktops is opened.
+    pub fn desktop_choice(&self) -> DesktopChoice {
+        match (&self.new, &self.desktop) {
+            (Some(name), _) => {
+                DesktopChoice::New { name: name.clone(), program: self.program.clone() }
+            }
+            (None, Some(name)) => DesktopChoice::Named(name.clone()),
+            (None, None) if self.list => DesktopChoice::List,
+            (None, None) => DesktopChoice::Any,
+        }
+    }
+
+    /// What happens where the session is shown elsewhere.
+    pub fn opening(&self) -> Opening {
+        match (self.take_over, self.join) {
+            (true, _) => Opening::TakeOver,
+            (false, true) => Opening::Join,
+            (false, false) => Opening::Default,
+        }
+    }
+
     /// How the viewer takes part in the clipboard.
     pub fn clipboard(&self) -> ClipboardPolicy {
         let (give, take) = match self.clipboard {
@@ -369,7 +418,7 @@ Keys in the window:
   Ctrl+Alt+0    Reset the zoom; zoomed in, Ctrl+Alt+arrows pan
                 (if the local desktop keeps these keys: after Ctrl+Alt+G)
   Ctrl+Alt+Q    Close the viewer; the session goes on
-  Ctrl+Alt+R    After a loss: retry now
+  Ctrl+Alt+R    After a loss: retry now; of a session that you opened elsewhere: take it back
 
 Exit codes: 0 done or closed by the user, 1 window, file or script error, 2 command line or link,
 3 unreachable or connection lost, 4 the server's key differs from the link's, 5 token or session

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipFormats, Selection};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::session::ScreenPart;
@@ -24,6 +25,7 @@ use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEven
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
+use crate::desktops::DesktopChoice;
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
 use crate::people::PeopleList;
@@ -83,6 +85,10 @@ pub struct ClientConfig {
     pub view: Option<View>,
     /// Time-out of one connection attempt; ssh, which may prompt the user, has its own.
     pub connect_timeout: Duration,
+    /// Which of a person's desktops behind a broker is opened.
+    pub desktop: DesktopChoice,
+    /// What happens where the session is shown elsewhere.
+    pub opening: Opening,
     /// Whether to reconnect after a loss.
     pub reconnect: Reconnect,
     /// The pixel cache: its size and folder.
@@ -91,6 +97,29 @@ pub struct ClientConfig {
     pub clipboard: ClipboardPolicy,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
     pub decoder: PathBuf,
+}
+
+/// What the user wants where the session is shown at another viewer of theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// As the session's policy says.
+    Default,
+    /// The other viewers are closed.
+    TakeOver,
+    /// They stay.
+    Join,
+}
+
+impl Opening {
+    /// As the hello says it.
+    fn caps(self) -> u32 {
+        ViewerCaps::OPENS
+            | match self {
+                Opening::Default => 0,
+                Opening::TakeOver => ViewerCaps::TAKES_OVER,
+                Opening::Join => ViewerCaps::JOINS,
+            }
+    }
 }
 
 /// The running program, even if its file has been replaced.
@@ -220,6 +249,11 @@ pub struct State {
     /// The connection's writer thread runs.
     writing: bool,
     retry: bool,
+    /// What the session has said of what is copied; nothing to guests.
+    clip_policy: Option<ClipDirections>,
+    /// What the next connection does where the session is shown elsewhere; none once it was opened:
+    /// then the viewer only reconnects.
+    opening: Option<Opening>,
     stop: bool,
     /// The network thread has ended.
     done: bool,
@@ -472,6 +506,31 @@ impl State {
         is_sent
     }
 
+    /// Asks the session for the next choice of what is copied to and from it, for all viewers of
+    /// the user's; returns it in words.
+    pub(crate) fn choose_copying(&mut self) -> &'static str {
+        let Some(now) = self.clip_policy.filter(|_| self.is_connected()) else {
+            return "The owner of the session decides what is copied";
+        };
+        let (to_session, to_viewer) = match (now.to_session, now.to_viewer) {
+            (true, true) => (true, false),
+            (true, false) => (false, true),
+            (false, true) => (false, false),
+            (false, false) => (true, true),
+        };
+        let next = ClipDirections { to_session, to_viewer };
+        // The session's answer says the same; until then the next choice follows from this one.
+        self.clip_policy = Some(next);
+        self.viewer.set_clip_policy(next);
+        self.flush();
+        match (to_session, to_viewer) {
+            (true, true) => "Copy and paste: in both directions, on all your devices",
+            (true, false) => "Copy and paste: to the session only, on all your devices",
+            (false, true) => "Copy and paste: from the session only, on all your devices",
+            (false, false) => "Copy and paste: not at all, on all your devices",
+        }
+    }
+
     /// The session's name.
     pub(crate) fn session_name(&self) -> Option<&str> {
         self.session_name.as_deref()
@@ -587,6 +646,11 @@ impl State {
                     crate::news::add_announcement(&mut self.news.announcement, &text);
                     self.announcements += 1;
                 }
+                ViewerEvent::Renamed(name) => {
+                    self.session_name = Some(name).filter(|name| !name.is_empty());
+                    self.news.renamed = true;
+                }
+                ViewerEvent::ClipPolicy(policy) => self.clip_policy = Some(policy),
                 ViewerEvent::PersonPointer(pointer) => {
                     self.news.pointers.retain(|before| before.number != pointer.number);
                     self.news.pointers.push(pointer);
@@ -676,6 +740,8 @@ impl Client {
             held: Duration::ZERO,
             writing: false,
             retry: false,
+            clip_policy: None,
+            opening: Some(config.opening),
             stop: false,
             done: false,
         };
@@ -722,7 +788,7 @@ impl Client {
         }
     }
 
-    /// After a loss: retries at once.
+    /// After a loss: retries at once. After the session was opened elsewhere: takes it back.
     pub(crate) fn retry_now(&self) {
         self.lock().retry = true;
         self.shared.changed.notify_all();
@@ -820,6 +886,8 @@ const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::PEOPLE
     | ViewerCaps::INVITATIONS
     | ViewerCaps::NOTICE
+    | ViewerCaps::NAME
+    | ViewerCaps::CLIP_POLICY
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };
 

@@ -67,6 +67,12 @@ pub enum ViewError {
     /// Over ssh, with `--transport quic`: the host offers no port.
     #[error("QUIC is not possible: {0} (--transport auto stays in ssh's tunnel then)")]
     NoQuic(String),
+    /// A choice of desktops without a login.
+    #[error(
+        "--list, --desktop and --new need the address of a server that you log in to, such as \
+            https://SERVER: a link, or a session over ssh, is one desktop"
+    )]
+    NoDesktops,
     /// `--uninstall` with a link.
     #[error("--uninstall needs an ssh:// address: thinc-view copies thinc through ssh only")]
     NoUninstall,
@@ -125,6 +131,7 @@ impl ViewError {
             | ViewError::NoCommand
             | ViewError::NoTcp
             | ViewError::NoTunnel
+            | ViewError::NoDesktops
             | ViewError::NoUninstall => 2,
             ViewError::Connect(error) => match error {
                 ConnectError::WrongKey { .. }

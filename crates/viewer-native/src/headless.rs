@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
+use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
 use thinc_region::Size;
 use thinc_transport::TransportChoice;
 use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
-use crate::client::{Client, ClientConfig, NewKeys, Reconnect, State, Status, this_program};
+use crate::client::{
+    Client, ClientConfig, NewKeys, Opening, Reconnect, State, Status, this_program,
+};
 use crate::clipboard;
 use crate::clipboard::board::Board;
+use crate::desktops::DesktopChoice;
 use crate::error::ViewError;
 use crate::keys::{self, Key};
 use crate::report::Report;
@@ -131,6 +135,9 @@ impl Headless {
             reconnect: options.reconnect,
             cache: options.cache,
             clipboard: options.clipboard,
+            desktop: DesktopChoice::Any,
+            // A script watches the session, and takes it from nobody.
+            opening: Opening::Join,
             decoder: options.decoder,
         };
         let client =
@@ -193,6 +200,10 @@ impl Headless {
             }
             match &mut state.status {
                 Status::Ended(error) => Some(Err(take_reason(error))),
+                Status::TakenOver => Some(Err(ViewError::Closed {
+                    code: CloseCode::Replaced,
+                    reason: "the session was opened elsewhere".to_owned(),
+                })),
                 _ => None,
             }
         });

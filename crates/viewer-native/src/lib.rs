@@ -17,6 +17,7 @@ mod clipboard;
 mod clock;
 #[cfg(feature = "window")]
 mod compose;
+pub mod desktops;
 pub mod error;
 #[cfg(feature = "window")]
 mod font;

@@ -99,6 +99,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
 
 #[cfg(feature = "window")]
 fn window(cli: &Cli) -> Result<(), ViewError> {
+    use thinc_viewer_native::desktops::DesktopChoice;
     use thinc_viewer_native::window::{self, WindowMode, WindowOptions};
     let options = WindowOptions {
         fullscreen: cli.fullscreen,
@@ -115,6 +116,8 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         timeout: cli.timeout,
         known_hosts: cli.pin_store.clone().or_else(cli::default_pin_store),
         transport: cli.transport.choice(),
+        desktop: cli.desktop_choice(),
+        opening: cli.opening(),
         stats_json: cli.stats_json.clone(),
         cache: cli.cache(),
         clipboard: cli.clipboard(),
@@ -125,6 +128,10 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
             show_error(error);
         }
     })?;
+    let logs_in = matches!(&target, Target::Link(link) if link.token.is_none());
+    if !logs_in && options.desktop != DesktopChoice::Any {
+        return Err(ViewError::NoDesktops);
+    }
     window::run(target, &options)
 }
 

@@ -8,6 +8,10 @@ use thinc_viewer_core::CursorPixels;
 
 use crate::error::ViewError;
 
+/// Shown in [`Status::TakenOver`].
+pub(crate) const TAKEN_OVER: &str = "You have opened this session elsewhere; it goes on there.\n\
+                                     Ctrl+Alt+R: take it back, Ctrl+Alt+Q: close";
+
 /// State of the connection.
 #[derive(Debug)]
 pub enum Status {
@@ -22,6 +26,8 @@ pub enum Status {
         /// Attempts to reconnect since.
         attempts: u32,
     },
+    /// The session was opened at another viewer of the user, who may take it back.
+    TakenOver,
     /// Ended for good.
     Ended(ViewError),
 }
@@ -56,6 +62,8 @@ pub struct News {
     pub shared: Vec<Shared>,
     /// The others' pointers that have moved, one for each person.
     pub pointers: Vec<PersonPointer>,
+    /// The session has another name.
+    pub renamed: bool,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
     /// Messages of the session's administrator or the session itself, which stay until they are
@@ -93,6 +101,7 @@ impl News {
             || self.people
             || !self.shared.is_empty()
             || !self.pointers.is_empty()
+            || self.renamed
             || self.notice.is_some()
             || self.announcement.is_some()
     }

@@ -191,6 +191,7 @@ impl Report {
                 Status::Connected if state.is_unresponsive() => "unresponsive",
                 Status::Connected => "connected",
                 Status::Lost { .. } => "lost",
+                Status::TakenOver => "taken over",
                 Status::Ended(_) => "ended",
             },
             transport: state.transport,

@@ -13,6 +13,7 @@ use super::{
     ConnectError, Deadlines, SecureTransport, TransportChoice, TransportKind, Trust, quic,
     remaining, tcp,
 };
+use crate::ALPN_NATIVE;
 
 /// 1 ms: a session that completes TCP's handshake so soon is on a wired network. One on this
 /// machine, which may be busy and take longer, is known by its address. No packets get lost there,
@@ -118,7 +119,7 @@ pub(super) fn run(
                         let is_near =
                             started.elapsed() < NEAR_RTT_MAX || tcp::is_on_this_machine(&tcp);
                         let _ = send.send(RaceEvent::TcpConnected { is_near });
-                        tcp::handshake(tcp, &trust, deadlines.all)
+                        tcp::handshake(tcp, &trust, ALPN_NATIVE, deadlines.all)
                     });
                 report(
                     &send,

@@ -11,7 +11,6 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use super::{ConnectError, SecureTransport, Trust, remaining};
-use crate::ALPN_NATIVE;
 use crate::pin::SpkiPin;
 use crate::socket;
 
@@ -97,13 +96,16 @@ fn enable_liveness_detection(tcp: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Completes the TLS handshake; the session's key is checked before anything is sent.
+/// Completes the TLS handshake for this protocol; the server's key is checked before anything is
+/// sent.
 pub(super) fn handshake(
     mut tcp: TcpStream,
     trust: &Trust,
+    protocol: &[u8],
     deadline: Instant,
 ) -> Result<SecureStream, ConnectError> {
-    let (config, verifier) = trust.tls();
+    let (mut config, verifier) = trust.tls();
+    config.alpn_protocols = vec![protocol.to_vec()];
     let name = ServerName::try_from(trust.host.clone())
         .unwrap_or_else(|_| ServerName::try_from(super::PLACEHOLDER_NAME).expect("a valid name"));
     let mut tls = ClientConnection::new(Arc::new(config), name)
@@ -118,7 +120,7 @@ pub(super) fn handshake(
     while tls.is_handshaking() {
         set_deadline(&tcp, deadline).and_then(|()| tls.complete_io(&mut tcp)).map_err(refused)?;
     }
-    if tls.alpn_protocol() != Some(ALPN_NATIVE) {
+    if tls.alpn_protocol() != Some(protocol) {
         return Err(ConnectError::NotThinc(trust.authority.clone()));
     }
     let pin = verifier.seen().expect("the handshake shows a certificate");

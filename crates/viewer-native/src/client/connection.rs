@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::Micros;
 use thinc_protocol::auth::PromptStyle;
+use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{
-    ConnectError, ConnectOptions, Established, Link, Received, TransportChoice, TransportKind,
+    ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
+    TransportKind,
 };
 use thinc_viewer_core::{Cache, ViewerEvent};
 
 use super::{
-    LINGER, NewKeys, Reconnect, SCALE_DEFAULT, Shared, State, Status, UNRESPONSIVE, new_viewer,
-    random_number,
+    LINGER, NewKeys, Opening, Reconnect, SCALE_DEFAULT, Shared, State, Status, UNRESPONSIVE,
+    new_viewer, random_number,
 };
 use crate::backoff::{self, Backoff};
+use crate::desktops::{self, Account};
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
 use crate::question::{self, Echo};
@@ -106,6 +109,9 @@ impl Shared {
             state.switching = false;
             let is_login = state.direct.is_none();
             drop(state);
+            if self.may_open_again(&error) {
+                continue;
+            }
             let reconnects = self.config.reconnect == Reconnect::Always
                 && session.was_connected
                 && error.is_transient();
@@ -129,6 +135,39 @@ impl Shared {
             if !self.back_off(wait) {
                 return;
             }
+        }
+    }
+
+    /// True if the session is shown elsewhere, and the person has said what happens: of a session
+    /// that is just opened, on the terminal; of one that was taken over, in the window.
+    fn may_open_again(&self, error: &ViewError) -> bool {
+        let ViewError::Closed { code, .. } = error else { return false };
+        if self.config.reconnect != Reconnect::Always {
+            return false;
+        }
+        match code {
+            CloseCode::Elsewhere => {
+                self.lock().hold(true);
+                let takes_over = question::can_ask()
+                    && question::ask(
+                        "This session is shown elsewhere. Take it over? (No: see it in both places)",
+                    );
+                let mut state = self.lock();
+                state.hold(false);
+                state.opening = Some(if takes_over { Opening::TakeOver } else { Opening::Join });
+                !state.stop
+            }
+            CloseCode::Replaced => {
+                self.lock().retry = false;
+                self.set_status(Status::TakenOver);
+                let mut state = self.lock();
+                while !state.stop && !std::mem::take(&mut state.retry) {
+                    state = self.changed.wait(state).expect("no holder of this lock can panic");
+                }
+                state.opening = Some(Opening::TakeOver);
+                !state.stop
+            }
+            _ => false,
         }
     }
 
@@ -250,6 +289,7 @@ impl Shared {
         let Some(name) = name.filter(|name| !name.is_empty()) else {
             return Err(ConnectError::NotLoggedIn(authority).into());
         };
+        let pin = reached.pin();
         let credential = reached.log_in(&name, &mut |prompts| {
             let mut answers = Vec::new();
             for prompt in prompts {
@@ -267,8 +307,29 @@ impl Shared {
             }
             Some(answers)
         })?;
+        let credential = self.choose_desktop(link, pin, credential, session)?;
         session.session_credential = Some(credential);
         Ok(thinc_transport::establish(link, &self.options(session))?)
+    }
+
+    /// Has the person choose among their desktops, as far as the command line leaves a choice.
+    fn choose_desktop(
+        &self,
+        link: &Link,
+        pin: SpkiPin,
+        credential: Vec<u8>,
+        session: &Session,
+    ) -> Result<Vec<u8>, ViewError> {
+        let options = self.options(session);
+        let Some(account) = Account::new(link, &options, pin, &credential) else {
+            return Ok(credential);
+        };
+        let name = account.choose(&self.config.desktop, question::can_ask(), &mut |text| {
+            let (list, last) = text.rsplit_once('\n').unwrap_or(("", text));
+            let _ = writeln!(io::stderr(), "{list}");
+            question::read_line(last, Echo::On)
+        })?;
+        Ok(desktops::with_desktop(&credential, &name))
     }
 
     /// Authenticates on a connection whose key was checked, and sends the hello.
@@ -351,6 +412,7 @@ impl Shared {
         let mut guard = self.lock();
         let state = &mut *guard;
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
+        let caps = caps | state.opening.map_or(0, Opening::caps);
         let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
         state.clipboard.begin(&mut viewer);
         viewer.set_instance(state.instance);
@@ -594,6 +656,7 @@ impl State {
     fn become_connected(&mut self) {
         self.viewer = self.pending.take().expect("a pending connection");
         self.status = Status::Connected;
+        self.opening = None;
         self.switching = false;
         self.news.status = true;
         self.connections += 1;

@@ -25,6 +25,7 @@ mod people;
 mod place_view;
 mod pointer;
 mod present;
+mod shortcut;
 mod statistics;
 mod zoom;
 
@@ -35,7 +36,7 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use sdl3::event::{Event, EventSender};
-use sdl3::keyboard::{Keycode, Mod};
+use sdl3::keyboard::Keycode;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout};
 use thinc_region::{Rect, Region, Size};
@@ -62,7 +63,8 @@ use panes::Pane;
 use people::{PeoplePage, Pointers};
 use pointer::Pointer;
 use present::Drawn;
-use zoom::{Step, Zoom};
+use shortcut::{Command, closes_announcement, shortcut};
+use zoom::Zoom;
 
 pub use message::show_error;
 pub use panes::WindowMode;
@@ -96,6 +98,10 @@ pub struct WindowOptions {
     pub known_hosts: Option<PathBuf>,
     /// Transport to use for a link.
     pub transport: TransportChoice,
+    /// Which of a person's desktops behind a broker is opened.
+    pub desktop: crate::desktops::DesktopChoice,
+    /// What happens where the session is shown elsewhere.
+    pub opening: crate::client::Opening,
     /// File for the statistics at the end.
     pub stats_json: Option<PathBuf>,
     /// The pixel cache: its size and folder.
@@ -154,6 +160,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         size: options.size.filter(|_| options.mode == WindowMode::One).unwrap_or_default(),
         view: options.view.and_then(ViewChoice::view),
         connect_timeout: options.timeout,
+        desktop: options.desktop.clone(),
+        opening: options.opening,
         reconnect: Reconnect::Always,
         cache: options.cache.clone(),
         clipboard: options.clipboard,
@@ -509,6 +517,10 @@ impl App<'_> {
             }
             Command::Retry => self.client.retry_now(),
             Command::Capture => self.toggle_capture(),
+            Command::Copying => {
+                let words = self.client.lock().choose_copying();
+                self.show_notice(words.to_owned());
+            }
             Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
                 self.show_notice("Zoom needs a single window".to_owned());
             }
@@ -690,10 +702,14 @@ impl App<'_> {
             people,
             shared,
             pointers,
+            renamed,
             notice,
             announcement,
             ..
         } = news;
+        if renamed {
+            self.show_name(state.session_name());
+        }
         if let Some(announcement) = announcement {
             crate::news::add_announcement(&mut self.announcement, &announcement);
             self.redraw = true;
@@ -704,6 +720,7 @@ impl App<'_> {
                 // Short: it may be over before a sentence is read, and it covers the user's work.
                 Status::Connected if is_unresponsive => Some("No answer".to_owned()),
                 Status::Connecting | Status::Connected => None,
+                Status::TakenOver => Some(crate::news::TAKEN_OVER.to_owned()),
                 Status::Lost { why, attempts } => Some(format!(
                     "Connection to {} lost: {why}\n{}. Reconnecting{}. Ctrl+Alt+R: now, \
                         Ctrl+Alt+Q: close",
@@ -734,11 +751,7 @@ impl App<'_> {
                 // releases them.
                 self.keyboard.forget_locks();
                 self.pointer.forget();
-                self.title = match state.session_name() {
-                    Some(name) => format!("{name} ({}) - thinc", self.host),
-                    None => format!("{} - thinc", self.host),
-                };
-                self.name_windows();
+                self.show_name(state.session_name());
                 if self.has_displays()
                     || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
                 {
@@ -938,59 +951,4 @@ fn is_modifier(keycode: Keycode) -> bool {
             | K::RGui
             | K::Mode
     )
-}
-
-/// A shortcut's command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Command {
-    Fullscreen,
-    Statistics,
-    LossyAreas,
-    Grab,
-    ModifiedButtons,
-    Menu,
-    /// The menu's page of who is there.
-    People,
-    Quit,
-    Retry,
-    /// Lets an application have the pointer, or takes it back.
-    Capture,
-    Zoom(Step),
-    /// By this many quarters of the visible part.
-    Pan(i32, i32),
-}
-
-/// Ctrl+Alt+Enter, which no desktop uses.
-fn closes_announcement(keycode: Option<Keycode>, keymod: Mod) -> bool {
-    keymod.intersects(Mod::LCTRLMOD | Mod::RCTRLMOD)
-        && keymod.intersects(Mod::LALTMOD | Mod::RALTMOD)
-        && matches!(keycode, Some(Keycode::Return | Keycode::KpEnter))
-}
-
-/// The command of a shortcut. If `zoomed`, arrows pan; otherwise the session gets them.
-fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Command> {
-    let with = |either: Mod| keymod.intersects(either);
-    if !with(Mod::LCTRLMOD | Mod::RCTRLMOD) || !with(Mod::LALTMOD | Mod::RALTMOD) {
-        return None;
-    }
-    Some(match keycode? {
-        Keycode::F => Command::Fullscreen,
-        Keycode::S => Command::Statistics,
-        Keycode::E => Command::LossyAreas,
-        Keycode::G => Command::Grab,
-        Keycode::B => Command::ModifiedButtons,
-        Keycode::M => Command::Menu,
-        Keycode::U => Command::People,
-        Keycode::Q => Command::Quit,
-        Keycode::R => Command::Retry,
-        Keycode::P => Command::Capture,
-        Keycode::Plus | Keycode::Equals | Keycode::KpPlus => Command::Zoom(Step::In),
-        Keycode::Minus | Keycode::KpMinus => Command::Zoom(Step::Out),
-        Keycode::_0 | Keycode::Kp0 => Command::Zoom(Step::Reset),
-        Keycode::Left if zoomed => Command::Pan(-1, 0),
-        Keycode::Right if zoomed => Command::Pan(1, 0),
-        Keycode::Up if zoomed => Command::Pan(0, -1),
-        Keycode::Down if zoomed => Command::Pan(0, 1),
-        _ => return None,
-    })
 }

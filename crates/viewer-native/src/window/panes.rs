@@ -461,6 +461,15 @@ impl App<'_> {
         self.mouse.warp_mouse_in_window(pane.window(), x / density, y / density);
     }
 
+    /// The session has this name.
+    pub(super) fn show_name(&mut self, name: Option<&str>) {
+        self.title = match name {
+            Some(name) => format!("{name} ({}) - thinc", self.host),
+            None => format!("{} - thinc", self.host),
+        };
+        self.name_windows();
+    }
+
     /// Sets the windows' titles to the session's name.
     pub(super) fn name_windows(&mut self) {
         for (index, pane) in self.panes.iter_mut().enumerate() {
