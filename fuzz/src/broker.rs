@@ -7,6 +7,7 @@ use std::path::Path;
 
 use thinc_broker::acme::Told;
 use thinc_broker::admin::{AdminRequest, AdminStatus, Named};
+use thinc_broker::agent::{PREFERENCES_BYTES_MAX, Preferences};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::devices::{AccountDevices, Device};
 use thinc_broker::message::{
@@ -261,6 +262,21 @@ pub fn config(input: &[u8]) {
         ConfigError::TooLong(_) => assert!(input.len() > CONFIG_BYTES_MAX),
         other => panic!("{other} does not come from bytes"),
     }
+}
+
+/// A person's file, and what their pages send: what is accepted is written the same way again.
+pub fn preferences(input: &[u8]) {
+    let Ok(read) = Preferences::parse(input) else { return };
+    let bytes = read.to_bytes();
+    assert!(bytes.len() <= PREFERENCES_BYTES_MAX);
+    assert_eq!(Preferences::parse(&bytes).ok().as_ref(), Some(&read));
+    assert_eq!(Preferences::default().changed(&read), Ok(read));
+}
+
+/// One with every key.
+pub fn preferences_seeds() -> Vec<Vec<u8>> {
+    let all = r#"{"opening":"join","clipboard":"to-viewer","layout":"de(neo)","scale":150}"#;
+    vec![all.into(), b"{}".to_vec()]
 }
 
 /// The example with every key, and one file for each key with a value of the wrong type.

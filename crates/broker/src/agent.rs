@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use thinc_session_server::preferences::{PREFERENCES_BYTES_MAX, Preferences};
+
 use crate::limits::Starts;
 use crate::{BrokerError, packets};
 
@@ -44,6 +46,17 @@ pub enum AgentRequest {
     Open(String),
     /// A small picture of this session's screen.
     Thumbnail(String),
+    /// What the user prefers.
+    Preferences,
+    /// The user prefers this from now on, on every device.
+    Prefer(Preferences),
+    /// Call this session something else.
+    Rename {
+        /// The session's name.
+        name: String,
+        /// What it is called.
+        title: String,
+    },
     /// End this session.
     End(String),
     /// Guests may come to this session through the broker, or may not.
@@ -112,6 +125,9 @@ pub struct DesktopInfo {
 pub struct SessionInfo {
     /// Its name.
     pub name: String,
+    /// What the user calls it, if they have said.
+    #[serde(default)]
+    pub title: Option<String>,
     /// What runs in it.
     pub command: String,
     /// When it started, in seconds since 1970.
@@ -135,6 +151,10 @@ pub enum AgentAnswer {
     },
     /// To `Open` and `Visit`; the connection comes along as a descriptor.
     Opened,
+    /// To `Preferences` and `Prefer`.
+    Preferences(Preferences),
+    /// To `Rename`.
+    Renamed,
     /// To `End` and `Leave`.
     Ended,
     /// To `Thumbnail`.

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use thinc_session_server::Opening;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
@@ -41,6 +42,7 @@ pub const KEYS: &[&str] = &[
     "acme-roots",
     "quic",
     "sharing",
+    "opening",
     "remember",
     "trusted-proxy",
     "front-user",
@@ -69,6 +71,8 @@ pub struct Config {
     pub quic: Option<bool>,
     /// People may invite guests.
     pub sharing: Option<bool>,
+    /// When a person opens a desktop that is shown elsewhere, unless they have chosen.
+    pub opening: Option<Opening>,
     /// How long devices are remembered; zero: none is.
     pub remember: Option<Duration>,
     /// Reverse proxies whose word on the client's address counts.
@@ -188,6 +192,7 @@ impl Config {
                 "acme-roots" => entry.path().map(|path| config.acme.roots = Some(path)),
                 "quic" => entry.flag().map(|value| config.quic = Some(value)),
                 "sharing" => entry.flag().map(|value| config.sharing = Some(value)),
+                "opening" => entry.opening().map(|value| config.opening = Some(value)),
                 "remember" => entry.time_or_never().map(|value| config.remember = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
@@ -266,6 +271,11 @@ impl Entry<'_> {
             }
             _ => Err(self.wrong(allowed)),
         }
+    }
+
+    fn opening(&self) -> Result<Opening, String> {
+        let allowed = "it has to be \"take-over\", \"join\" or \"ask\"";
+        self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
     }
 
     /// One, or a list.
@@ -475,7 +485,8 @@ mod tests {
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
-                    acme-roots = '/r'\nquic = false\nsharing = false\nremember = '7d'\nend-idle = '8h'\n\
+                    acme-roots = '/r'\nquic = false\nsharing = false\nopening = 'ask'\n\
+                    remember = '7d'\nend-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\n\
                     banner = '/b'\n";
@@ -490,6 +501,7 @@ mod tests {
             },
             quic: Some(false),
             sharing: Some(false),
+            opening: Some(Opening::Ask),
             remember: Some(Duration::from_secs(7 * 86_400)),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),

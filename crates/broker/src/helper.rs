@@ -38,6 +38,7 @@ use crate::message::{
     Deed, DeviceReply, DeviceRequest, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret,
     Start,
 };
+use crate::options::OPENING_VARIABLE;
 use crate::packets::{self, Channel};
 use crate::privileges;
 use crate::throttle::{self, Throttle};
@@ -128,6 +129,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         ]
         .into_iter()
         .filter_map(|(name, time)| Some((name, format!("{}s", time?.as_secs()))))
+        .chain([(OPENING_VARIABLE, options.opening.word().to_owned())])
         .collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -48,7 +48,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use helper::{check, serve};
 pub use keep::end_logins;
-pub use options::{BrokerError, BrokerOptions};
+pub use options::{BrokerError, BrokerOptions, DEFAULT_OPENING, OPENING_VARIABLE};
 
 /// The process of the front; its standard input is the socket to the helper.
 pub fn front() -> Result<(), BrokerError> {

@@ -26,13 +26,20 @@ use crate::message::{
     DeviceReply, DeviceRequest, Known, MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style,
     Verify,
 };
+use crate::options::OPENING_VARIABLE;
 use crate::{packets, privileges};
 
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 5] =
-    ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG", "THINC_END_IDLE", "THINC_END_DISCONNECTED"];
+const PASSED_ON: [&str; 6] = [
+    "THINC_XORG",
+    "THINC_DRIVER_DIR",
+    "THINC_LOG",
+    "THINC_END_IDLE",
+    "THINC_END_DISCONNECTED",
+    OPENING_VARIABLE,
+];
 
 /// Returns when everything of this login has ended.
 pub(crate) fn main(

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use thinc_session_server::Opening;
 use thiserror::Error;
 
 use crate::acme::AcmeOptions;
@@ -23,6 +24,12 @@ const STATE: &str = "/var/lib/thinc";
 /// 30 days: how long devices are remembered, unless the configuration says another time.
 const REMEMBER: Duration = Duration::from_secs(30 * 86_400);
 
+/// As other systems of remote desktops do: who opens their desktop here wants to work here, at the
+/// size of this screen, and wants nobody to read along on the one that they left.
+pub const DEFAULT_OPENING: Opening = Opening::TakeOver;
+/// Tells agents and sessions of it.
+pub const OPENING_VARIABLE: &str = "THINC_OPENING";
+
 /// The broker's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerOptions {
@@ -34,6 +41,8 @@ pub struct BrokerOptions {
     pub acme: AcmeOptions,
     /// People may invite guests.
     pub sharing: bool,
+    /// When a person opens a desktop that is shown elsewhere, unless they have chosen.
+    pub opening: Opening,
     /// How long devices are remembered; zero: none is.
     pub remember: Duration,
     /// QUIC, on the UDP ports of the same numbers.
@@ -66,6 +75,7 @@ impl BrokerOptions {
             certificate: command_line.certificate.or(file.certificate),
             acme: file.acme,
             sharing: file.sharing.unwrap_or(true),
+            opening: file.opening.unwrap_or(DEFAULT_OPENING),
             remember: file.remember.unwrap_or(REMEMBER),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line

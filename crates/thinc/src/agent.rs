@@ -11,11 +11,14 @@ use thinc_broker::agent::{
     is_session_name,
 };
 use thinc_broker::limits::Starts;
-use thinc_session_server::{ShareAnswer, ShareRequest};
+use thinc_broker::{DEFAULT_OPENING, OPENING_VARIABLE};
+use thinc_session_server::preferences::{self, Preferences};
+use thinc_session_server::{Opening, ShareAnswer, ShareRequest};
 
+use crate::control::Status;
 use crate::desktop::{self, Program};
 use crate::stdio::{self, Runs};
-use crate::{MainError, clients, share};
+use crate::{MainError, clients, runtime_dir, share};
 
 /// Serves until the front and the helper have gone.
 pub(crate) fn agent(uid: u32, gid: u32) -> Result<(), BrokerError> {
@@ -32,8 +35,8 @@ fn answer(
     Ok(match request {
         AgentRequest::List => {
             let sessions = clients::statuses()?.into_iter().take(SESSIONS_MAX).map(|status| {
-                let (name, command, started_s) = (status.name, status.command, status.started_s);
-                SessionInfo { name, command, started_s }
+                let Status { name, title, command, started_s, .. } = status;
+                SessionInfo { name, title, command, started_s }
             });
             (AgentAnswer::Sessions(sessions.collect()), None)
         }
@@ -62,7 +65,8 @@ fn answer(
             let program = Program::find(&command, desktop.as_deref())?;
             let name = name.unwrap_or(program.name);
             let starting = starts.one_at_a_time()?;
-            if stdio::connect(checked(&name)?).is_some() {
+            let is_running = stdio::connect(checked(&name)?).is_some();
+            if is_running || clients::called(&name, None)?.is_some() {
                 let error = format!("a session called {name} is running already: choose a name");
                 return Err(error.into());
             }
@@ -79,13 +83,27 @@ fn answer(
             let session = session.ok_or_else(|| clients::not_running(&name))?;
             (AgentAnswer::Opened, Some(session.into()))
         }
+        AgentRequest::Preferences => (AgentAnswer::Preferences(preferred()?), None),
+        AgentRequest::Prefer(change) => {
+            let changed = Preferences::change(&preferences::path()?, &change)?;
+            // A session that is being restarted reads the file at the next connection.
+            for name in runtime_dir::running()? {
+                let _ = share::send(&name, &ShareRequest::Preferences(changed.clone()));
+            }
+            (AgentAnswer::Preferences(preferred()?), None)
+        }
+        AgentRequest::Rename { name, title } => {
+            clients::give_title(checked(&name)?, &title)?;
+            (AgentAnswer::Renamed, None)
+        }
         AgentRequest::End(name) => {
             clients::end(checked(&name)?)?;
             (AgentAnswer::Ended, None)
         }
         AgentRequest::Thumbnail(name) => (share_answer(&name, &ShareRequest::Thumbnail)?, None),
         AgentRequest::Share { name, origin, owner } => {
-            (share_answer(&name, &ShareRequest::Behind { origin, owner })?, None)
+            let opening = administrators_opening();
+            (share_answer(&name, &ShareRequest::Behind { origin, owner, opening })?, None)
         }
         AgentRequest::Admit { name, token, guest, password, from } => {
             let request = ShareRequest::Admit { token, name: guest, password, from };
@@ -118,6 +136,18 @@ fn of_share(answer: ShareAnswer) -> AgentAnswer {
         ShareAnswer::Error(error) => AgentAnswer::Error(error),
         other => AgentAnswer::Error(format!("unexpected answer {other:?}")),
     }
+}
+
+/// What this person prefers, and what holds where they have not said how desktops are opened.
+fn preferred() -> Result<Preferences, MainError> {
+    let own = Preferences::read(&preferences::path()?)?;
+    let opening = own.opening.or(administrators_opening()).unwrap_or(DEFAULT_OPENING);
+    Ok(Preferences { opening: Some(opening), ..own })
+}
+
+/// What the broker's administrator has chosen, which came with the environment.
+fn administrators_opening() -> Option<Opening> {
+    std::env::var(OPENING_VARIABLE).ok()?.parse().ok()
 }
 
 /// Names become parts of paths.

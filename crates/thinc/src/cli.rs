@@ -15,7 +15,7 @@ use thinc_broker::config::{Config, parse_time};
 use thinc_broker::limits::Limits;
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
-use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
+use thinc_session_server::{ClipboardConfig, Opening, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
 
 pub(crate) use admin::{
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     /// in the session, whatever its viewer sends. Nobody can see more than what the session shows,
     /// but everything that it shows while the visit lasts.
     Share(Share),
+    /// Call a session something else, in lists and in the titles of viewers
+    Rename(Rename),
     /// End a session and everything in it
     Stop(Stop),
     /// Record what a session draws, and replay, redact or describe such a recording
@@ -130,6 +132,12 @@ pub(crate) struct Serve {
     /// End the session after this time without any viewer: 30min, 8h, 2d
     #[arg(long, value_name = "TIME", value_parser = parse_life, env = "THINC_END_DISCONNECTED")]
     pub(crate) end_disconnected: Option<Duration>,
+    /// When you open the session, and it is shown elsewhere: take-over, join or ask
+    ///
+    /// `take-over`: it is shown here only, and the other viewers are told. `join`: it is shown in
+    /// all places. `ask`: you are asked. What you choose in a viewer goes before it.
+    #[arg(long, value_name = "WHAT", default_value = "join", env = "THINC_OPENING")]
+    pub(crate) opening: Opening,
     /// Run in the background once the session is ready
     ///
     /// The links are printed first. Later messages go to the session's log.
@@ -399,6 +407,7 @@ impl Broker {
             acme: Default::default(),
             quic: None,
             sharing: None,
+            opening: None,
             remember: None,
             trusted_proxies: None,
             front_user: self.front_user,
@@ -555,6 +564,17 @@ pub(crate) enum GuestClipboard {
     ToSession,
     /// Both.
     Both,
+}
+
+/// Rename a session.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Rename {
+    /// The session. Links, other commands and ssh addresses go on with this name
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+    /// What it is called: at most 64 bytes, and no other session of yours is called so. Without it,
+    /// the session is called by its name again
+    pub(crate) title: Option<String>,
 }
 
 /// End a session.

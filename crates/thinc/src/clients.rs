@@ -1,4 +1,4 @@
-//! `thinc list`, `thinc link` and `thinc stop`: send requests to the supervisors of this user's
+//! `thinc list`, `link`, `rename` and `stop`: send requests to the supervisors of this user's
 //! sessions. From the user's shell, through control.rs, to supervisor.rs. Knows names and answers;
 //! finds sessions by their locks, never by process IDs in files.
 
@@ -7,11 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
+use thinc_session_server::{ShareRequest, TITLE_RULE, title};
+
 use crate::MainError;
-use crate::cli::{Link, List, Stop};
+use crate::cli::{Link, List, Rename, Stop};
 use crate::control::{Answer, LINE_BYTES_MAX, Request, Status};
-use crate::runtime_dir;
 use crate::terminal::print;
+use crate::{runtime_dir, share};
 
 /// A supervisor answers from its event loop, which nothing blocks; ending a session may take all
 /// its time-outs.
@@ -80,9 +82,10 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
         ));
         for status in found {
             let age = age(status.started_s);
-            let Status { name, listen, display, command, .. } = status;
+            let Status { name, title, listen, display, command, .. } = status;
             let listen = listen.unwrap_or_else(|| "ssh only".to_owned());
-            print(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}"));
+            let title = title.map_or(String::new(), |title| format!("  \"{title}\""));
+            print(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}{title}"));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -129,6 +132,47 @@ pub(crate) fn link(options: &Link) -> Result<ExitCode, MainError> {
         other => return Err(format!("unexpected answer {other:?}").into()),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `thinc rename`.
+pub(crate) fn rename(options: &Rename) -> Result<ExitCode, MainError> {
+    let Rename { name, title } = options;
+    match give_title(name, title.as_deref().unwrap_or(name))? {
+        Some(title) => print(&format!("The session {name} is called \"{title}\" now.")),
+        None => print(&format!("The session {name} is called by its name now.")),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Calls a session this in lists and in the titles of viewers; by its own name it is called
+/// nothing else. Each of a person's sessions is called something different.
+pub(crate) fn give_title(name: &str, text: &str) -> Result<Option<String>, MainError> {
+    let title = title(text).ok_or(TITLE_RULE)?;
+    // Until the end, so that no other session is called so meanwhile.
+    let _lock = runtime_dir::lock_titles()?;
+    if let Some(other) = called(&title, Some(name))? {
+        return Err(format!("your session {other} is called \"{title}\" already").into());
+    }
+    let title = Some(title).filter(|title| title != name);
+    match send_request(name, &Request::Rename { title: title.clone() })?.0 {
+        Answer::Renamed => {}
+        other => return Err(format!("unexpected answer {other:?}").into()),
+    }
+    let shown = title.clone().unwrap_or_else(|| name.to_owned());
+    // One that is being restarted, or of an older version, shows it later.
+    let _ = share::send(name, &ShareRequest::Rename(shown));
+    Ok(title)
+}
+
+/// The name of a session that is called so, or has this name, in capital letters or small ones.
+pub(crate) fn called(title: &str, but: Option<&str>) -> Result<Option<String>, MainError> {
+    let title = title.to_lowercase();
+    let is_it = |status: &Status| {
+        let titles = [Some(&status.name), status.title.as_ref()];
+        titles.into_iter().flatten().any(|other| other.to_lowercase() == title)
+    };
+    let mut others = statuses()?.into_iter().filter(|status| Some(&*status.name) != but);
+    Ok(others.find(is_it).map(|status| status.name))
 }
 
 /// `thinc stop`.

@@ -1,4 +1,4 @@
-//! Requests of `thinc list`, `link` and `stop` to a supervisor, and the answers: one line of JSON
+//! Requests of `thinc list`, `link`, `rename` and `stop` to a supervisor, and the answers: one line of JSON
 //! each. From clients.rs, over a Unix socket in the session's private folder, to supervisor.rs.
 //! Knows requests, answers and limits; the kernel tells that the client is the same user
 //! (SO_PEERCRED).
@@ -41,6 +41,11 @@ pub(crate) enum Request {
         /// `thinc://` instead of `https://`.
         native: bool,
     },
+    /// The person calls the session this from now on; none: by its name.
+    Rename {
+        /// As `thinc_session_server::title` keeps it.
+        title: Option<String>,
+    },
     /// End the session; the connection closes once everything has ended.
     Stop,
 }
@@ -53,6 +58,8 @@ pub(crate) enum Answer {
     Status(Status),
     /// To `Link` and `Revoke`.
     Link(String),
+    /// To `Rename`.
+    Renamed,
     /// To `Stop`.
     Stopping,
     /// The request was invalid, or could not be met.
@@ -64,6 +71,9 @@ pub(crate) enum Answer {
 pub(crate) struct Status {
     /// Its name.
     pub(crate) name: String,
+    /// What its person calls it, if they have said.
+    #[serde(default)]
+    pub(crate) title: Option<String>,
     /// Address and port that it listens on; none if it can be reached through ssh only.
     pub(crate) listen: Option<String>,
     /// The X display.

@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
         cli::Command::List(list) => clients::list(&list),
         cli::Command::Link(link) => clients::link(&link),
         cli::Command::Share(share) => share::share(&share),
+        cli::Command::Rename(rename) => clients::rename(&rename),
         cli::Command::Stop(stop) => clients::stop(&stop),
         cli::Command::Trace(trace) => trace::trace(&trace.command),
         cli::Command::Session(session) => match &session.config {

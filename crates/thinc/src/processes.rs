@@ -36,6 +36,8 @@ pub(crate) struct Processes {
     pub(crate) command: Option<Process>,
     pub(crate) xauthority: Option<Xauthority>,
     pub(crate) display: String,
+    /// What the session's person calls it.
+    pub(crate) title: Option<String>,
     pub(crate) restarts: u32,
     /// The session process was ended because something was revoked.
     pub(crate) revoked: bool,

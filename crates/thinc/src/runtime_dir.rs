@@ -223,6 +223,27 @@ fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
     }
 }
 
+/// Held while a session of this user is given a title, so that no two get the same.
+pub(crate) fn lock_titles() -> Result<File, RuntimeError> {
+    let base = base();
+    create_private(&base)?;
+    // Session names have no leading dot.
+    let path = base.join(".titles");
+    let file =
+        |what, error| RuntimeError::File { what, path: path.clone(), error, hint: PERMISSION_HINT };
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(&path)
+        .map_err(|error| file("create", error))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|error| file("lock", error.into()))?;
+    Ok(lock)
+}
+
 /// Names of the running sessions, sorted. Folders without a living supervisor are removed.
 pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
     let base = base();

@@ -102,7 +102,7 @@ fn request(options: &Share) -> Result<ShareRequest, MainError> {
     })
 }
 
-fn send(name: &str, request: &ShareRequest) -> Result<ShareAnswer, MainError> {
+pub(crate) fn send(name: &str, request: &ShareRequest) -> Result<ShareAnswer, MainError> {
     Ok(begin(name, request)?.0)
 }
 

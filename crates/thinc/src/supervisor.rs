@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig};
+use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig, TITLE_RULE, title as title_of};
 use thinc_transport::Scheme;
 use thinc_transport::identity::IdentityError;
 use thinc_transport::token::{SessionSecret, random};
@@ -451,6 +451,7 @@ impl SessionContext {
         let path = self.folder.join(SESSION_CONFIG);
         let config = SessionConfig {
             name: self.name.clone(),
+            title: processes.title.clone(),
             driver_socket: self.folder.join("driver.sock"),
             display: processes.display.clone(),
             xauthority: self.folder.join("Xauthority"),
@@ -467,6 +468,7 @@ impl SessionContext {
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
+            opening: self.options.opening,
             end_idle: self.options.end_idle,
             end_disconnected: self.options.end_disconnected,
         };
@@ -494,6 +496,22 @@ impl SessionContext {
             let _ = session.child.start_kill();
         }
         self.answer_link(scheme)
+    }
+
+    /// Keeps what the session's person calls it, also for the next session process.
+    fn rename(&self, processes: &mut Processes, title: Option<String>) -> Answer {
+        let is_valid = title.as_deref().is_none_or(|text| title_of(text) == title);
+        if !is_valid {
+            return Answer::Error(TITLE_RULE.to_owned());
+        }
+        let old = std::mem::replace(&mut processes.title, title);
+        match self.write_session_config(processes) {
+            Ok(()) => Answer::Renamed,
+            Err(error) => {
+                processes.title = old;
+                Answer::Error(format!("the session is not renamed: {error}"))
+            }
+        }
     }
 
     /// Starts a session process. Viewers may connect from now on: they wait in the open socket.
@@ -635,6 +653,7 @@ impl SessionContext {
         };
         Status {
             name: self.name.clone(),
+            title: processes.title.clone(),
             listen: self.port.as_ref().map(|port| port.listen.to_string()),
             display: processes.display.clone(),
             xauthority: self.folder.join("Xauthority").display().to_string(),
@@ -843,6 +862,7 @@ async fn run_processes(
                     Request::Link { native: false } => context.answer_link(Scheme::Https),
                     Request::Revoke { native: true } => context.revoke(processes, Scheme::Thinc),
                     Request::Revoke { native: false } => context.revoke(processes, Scheme::Https),
+                    Request::Rename { title } => context.rename(processes, title),
                     Request::Stop => Answer::Stopping,
                 };
                 let mut line = serde_json::to_vec(&answer).expect("strings and numbers are JSON");

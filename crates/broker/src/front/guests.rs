@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thinc_session_server::answer::{self, Answer, plain, serve_asset, with_header};
 use thinc_session_server::gate::WRONG_SECRET_DELAY;
+use thinc_session_server::pages::LEFT;
 use thinc_session_server::websocket;
 use thinc_transport::token::PAGE_KEY_LIFE_S;
 use thinc_transport::{DESKTOP_ID_BYTES, Link, base64url, split_desktop_id, token::random};
@@ -22,7 +23,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::http::{Connection, ORIGIN_SECRET, Shared, check_origin};
+use super::http::{self, Connection, ORIGIN_SECRET, Shared, check_origin};
 use super::logins::Login;
 use super::proxied::Peer;
 use super::{relay, webtransport};
@@ -335,6 +336,17 @@ pub(super) async fn route(
     match (request.method(), file) {
         (&Method::POST, "login") => log_in(connection, id, request).await,
         (&Method::POST, "logout") => leave(connection, id, request.headers()).await,
+        (&Method::POST, LEFT) => {
+            let headers = request.headers();
+            let guest = Admitted::of_headers(id, headers, secret_of(headers));
+            match (check_origin(headers), guest) {
+                (Err(reason), _) => plain(StatusCode::FORBIDDEN, reason),
+                (Ok(()), None) => not_invited(),
+                (Ok(()), Some(guest)) => {
+                    http::left(&connection.shared, &guest.viewer_credential(), request).await
+                }
+            }
+        }
         (&Method::GET, "ws") => open(connection, id, request).await,
         // A page whose connection failed asks whether it may still come.
         (&Method::GET, "login") => {
@@ -486,12 +498,11 @@ async fn open(
             Err(error) => return debug!("{peer}: {error}"),
         };
         info!("{peer}: a guest of {} sees {name}", owner.user);
-        connection.note(&owner, Deed::Visited, &name).await;
+        let _showing = connection.show(&owner, Deed::Visited, &name).await;
         if let Err(error) = relay::run(socket, session, tcp).await {
             debug!("{peer}: {error}");
         }
         info!("{peer}: a guest of {} has left", owner.user);
-        connection.note(&owner, Deed::Left, &name).await;
     });
     answer
 }

@@ -10,18 +10,17 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::{Deserialize, Serialize};
 use thinc_session_server::answer::{
     self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
 };
 use thinc_session_server::assets::{self, Asset};
 use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections, BrowserPass, Gate, Pass};
+use thinc_session_server::pages::{LEFT, LeftBody, OpenPages, PageId};
 use thinc_session_server::websocket;
 use thinc_transport::base64url;
 use thinc_transport::identity::Identity;
@@ -34,26 +33,20 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
 use super::guests::{Guests, JOIN};
-use super::logins::{Login, Logins, ShownAt};
+use super::logins::{Login, Logins};
 use super::proxied::Peer;
+use super::viewers::Showing;
 use super::webtransport::PageKeys;
-use super::{devices, guests, login, relay, webtransport};
-use crate::agent::{
-    AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
-    SessionInfo, is_session_name,
-};
+use super::{desktops, devices, guests, login, relay, webtransport};
+use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{Deed, Secret, Start};
 use crate::proxy::{ForwardedError, TrustedProxies};
 
-/// Longest body of a request.
-const BODY_BYTES_MAX: usize = 4096;
 /// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
 pub(super) const COOKIE: &str = "__Host-thinc-broker";
 /// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
 /// another user may listen on one.
 pub(super) const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
-/// The size of the screen that a thumbnail is of.
-const SCREEN: HeaderName = HeaderName::from_static("thinc-screen");
 /// As reverse proxies write it that do not know RFC 7239.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
@@ -82,6 +75,8 @@ pub(super) struct Shared {
     /// What pages are shown over QUIC; none without QUIC.
     pub(super) web_certificate: Option<Arc<WebCertificate>>,
     pub(super) page_keys: PageKeys,
+    /// Pages that are connected over WebTransport.
+    pub(super) pages: Arc<OpenPages>,
     pub(super) guests: Guests,
     /// How long devices are remembered, in seconds; 0: none is.
     remember_s: u32,
@@ -110,6 +105,7 @@ impl Shared {
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
             web_certificate,
             page_keys: PageKeys::new(),
+            pages: Arc::default(),
             guests,
             remember_s: told.remember_s,
             guest_browsers: BrowserConnections::default(),
@@ -242,6 +238,12 @@ impl Connection {
         self.shared.logins.note(login, source, self.number, deed, session).await;
     }
 
+    /// It shows a desktop, until what this returns is dropped.
+    pub(super) async fn show(&self, login: &Login, deed: Deed, session: &str) -> Showing {
+        let source = self.peer.address;
+        self.shared.logins.show(login, source, self.number, deed, session).await
+    }
+
     pub(super) fn is_stranger(&self) -> bool {
         self.pass.lock().expect("no holder of this lock can panic").is_some()
     }
@@ -367,27 +369,33 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
         }
         (&Method::GET, Some(name), "login") => {
             match login_of(connection, request.headers()).await {
-                Some(login) => is_running(&login, name).await,
+                Some(login) => desktops::is_running(&login, name).await,
                 None => unauthorized(),
             }
         }
         (&Method::GET, Some(name), "thumbnail") => {
             match login_of(connection, request.headers()).await {
-                Some(login) => thumbnail(&login, name).await,
+                Some(login) => desktops::thumbnail(&login, name).await,
                 None => unauthorized(),
             }
         }
         (&Method::GET, None, "sessions") => match login_of(connection, request.headers()).await {
-            Some(login) => list(&connection.shared.logins, &login).await,
+            Some(login) => desktops::list(&connection.shared.logins, &login).await,
             None => unauthorized(),
         },
+        (&Method::GET, None, "preferences") => {
+            match login_of(connection, request.headers()).await {
+                Some(login) => desktops::preferences(connection, &login).await,
+                None => unauthorized(),
+            }
+        }
         (&Method::GET, None, "devices") => match login_of(connection, request.headers()).await {
             Some(login) => devices::list(connection, &login).await,
             None => unauthorized(),
         },
         (&Method::GET, None, BANNER) => banner(&connection.shared),
         (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
-            Some(login) => choices(connection, &login).await,
+            Some(login) => desktops::choices(connection, &login).await,
             None => unauthorized(),
         },
         (&Method::GET | &Method::HEAD, desk, file) => {
@@ -431,7 +439,7 @@ fn moved_home() -> Answer {
     with_header(plain(StatusCode::SEE_OTHER, ""), header::LOCATION, "/")
 }
 
-fn unauthorized() -> Answer {
+pub(super) fn unauthorized() -> Answer {
     plain(StatusCode::UNAUTHORIZED, "log in first")
 }
 
@@ -459,173 +467,34 @@ async fn post(
         }
         (None, "devices") => devices::remember(connection, &login, request).await,
         (None, "devices/forget") => devices::forget(connection, &login, request).await,
-        (None, "start") => start(connection, &login, request).await,
+        (None, "start") => desktops::start(connection, &login, request).await,
+        (Some(_), LEFT) => left(&connection.shared, &login.number(), request).await,
+        (None, "preferences") => desktops::prefer(connection, &login, request).await,
+        (Some(name), "rename") => desktops::rename(connection, &login, name, request).await,
         (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
             Ok((AgentAnswer::Ended, _)) => {
                 connection.note(&login, Deed::Ended, name).await;
                 plain(StatusCode::NO_CONTENT, "")
             }
-            other => agent_failed(connection, other.map(|(answer, _)| answer)),
+            other => desktops::agent_failed(connection, other.map(|(answer, _)| answer)),
         },
         _ => plain(StatusCode::NOT_FOUND, "there is no such request"),
     }
 }
 
-/// The body of a request to start a desktop other than the default one.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StartBody {
-    what: Chosen,
-    name: Option<String>,
-}
-
-/// What the body asks for; none if it is empty.
-fn chosen(body: &[u8]) -> Result<Option<StartBody>, &'static str> {
-    if body.is_empty() {
-        return Ok(None);
-    }
-    let body: StartBody =
-        serde_json::from_slice(body).map_err(|_| "expected what to start, and its name")?;
-    let is_named = body.name.as_deref().is_none_or(is_session_name);
-    match &body.what {
-        _ if !is_named => Err("a name has 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore"),
-        Chosen::Desktop(text) | Chosen::Program(text)
-            if text.len() > CHOSEN_BYTES_MAX || text.contains(char::is_control) =>
-        {
-            Err("a program and its arguments have at most 1024 bytes and no control characters")
-        }
-        _ => Ok(Some(body)),
-    }
-}
-
-async fn start(connection: &Connection, login: &Login, request: Request<Incoming>) -> Answer {
-    let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
-        return plain(StatusCode::PAYLOAD_TOO_LARGE, "a start has at most 4096 bytes");
-    };
-    let logins = &connection.shared.logins;
-    let answer = match chosen(&body.to_bytes()) {
-        Ok(None) => logins.start(login).await,
-        Ok(Some(StartBody { what, name })) => logins.start_chosen(login, what, name).await,
-        Err(reason) => return plain(StatusCode::BAD_REQUEST, reason),
-    };
-    match answer {
-        Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
-            if is_new {
-                connection.note(login, Deed::Started, &name).await;
-            }
-            answer::json(&Started { name })
-        }
-        other => agent_failed(connection, other),
-    }
-}
-
-#[derive(Serialize)]
-struct Started {
-    name: String,
-}
-
-/// The desktops that can be started.
-#[derive(Serialize)]
-struct Choices {
-    desktops: Vec<DesktopInfo>,
-}
-
-async fn choices(connection: &Connection, login: &Login) -> Answer {
-    match login.ask(&AgentRequest::Choices).await {
-        Ok((AgentAnswer::Choices(mut desktops), _)) => {
-            desktops.truncate(CHOICES_MAX);
-            answer::json(&Choices { desktops })
-        }
-        other => agent_failed(connection, other.map(|(answer, _)| answer)),
-    }
-}
-
-/// The sessions of a person, and who they are.
-#[derive(Serialize)]
-struct Sessions {
-    user: String,
-    sessions: Vec<Listed>,
-}
-
-/// A desktop, and where it is shown.
-#[derive(Serialize)]
-struct Listed {
-    #[serde(flatten)]
-    session: SessionInfo,
-    shown: Vec<ShownAt>,
-}
-
-async fn list(logins: &Logins, login: &Login) -> Answer {
-    match login.ask(&AgentRequest::List).await {
-        Ok((AgentAnswer::Sessions(mut sessions), _)) => {
-            sessions.retain(|session| is_session_name(&session.name));
-            sessions.truncate(SESSIONS_MAX);
-            let listed = |session: SessionInfo| {
-                let shown = logins.shown(&login.user, &session.name);
-                Listed { session, shown }
-            };
-            let sessions = sessions.into_iter().map(listed).collect();
-            answer::json(&Sessions { user: login.user.clone(), sessions })
-        }
-        Ok((other, _)) => agent_error(other),
-        Err(error) => {
-            warn!("the agent of {} does not answer: {error}", login.user);
-            // The login has no agent any more: another login brings a new one.
-            unauthorized()
+/// A page was left: its connections over WebTransport end now, and not by a time-out. `owner`: what
+/// its login is known by.
+pub(super) async fn left(shared: &Shared, owner: &[u8], request: Request<Incoming>) -> Answer {
+    match answer::login_body(request, "expected {\"page\": \"…\"}").await {
+        Err(answer) => answer,
+        Ok(LeftBody { page }) => {
+            PageId::parse(&page).into_iter().for_each(|page| shared.pages.leave(owner, page));
+            plain(StatusCode::NO_CONTENT, "")
         }
     }
 }
 
-/// A small picture of what a desktop shows, for the list.
-async fn thumbnail(login: &Login, name: &str) -> Answer {
-    let picture = match login.ask(&AgentRequest::Thumbnail(name.to_owned())).await {
-        Ok((AgentAnswer::Thumbnail { screen, jpeg }, _)) => {
-            base64url::decode(&jpeg).map(|bytes| (screen, bytes))
-        }
-        _ => None,
-    };
-    // Sessions of an older version have none.
-    let Some(((width, height), bytes)) = picture else {
-        return plain(StatusCode::NOT_FOUND, "there is no picture of this desktop");
-    };
-    let mut answer = plain(StatusCode::OK, "");
-    *answer.body_mut() = bytes.into();
-    let answer = with_header(answer, header::CONTENT_TYPE, "image/jpeg");
-    with_header(answer, SCREEN, &format!("{width}x{height}"))
-}
-
-/// Asked by a page whose connection failed.
-async fn is_running(login: &Login, name: &str) -> Answer {
-    match login.ask(&AgentRequest::List).await {
-        Ok((AgentAnswer::Sessions(sessions), _))
-            if !sessions.iter().any(|session| session.name == name) =>
-        {
-            plain(StatusCode::NOT_FOUND, "the desktop has ended")
-        }
-        Ok(_) => plain(StatusCode::NO_CONTENT, ""),
-        Err(_) => unauthorized(),
-    }
-}
-
-fn agent_failed(connection: &Connection, answer: std::io::Result<AgentAnswer>) -> Answer {
-    match answer {
-        Ok(other) => agent_error(other),
-        Err(error) => {
-            warn!("{}: the user's agent does not answer: {error}", connection.peer);
-            plain(StatusCode::BAD_GATEWAY, "your part of the broker does not answer; log in again")
-        }
-    }
-}
-
-/// The agent is the user's own, and so is its text.
-fn agent_error(answer: AgentAnswer) -> Answer {
-    let AgentAnswer::Error(text) = answer else {
-        return plain(StatusCode::BAD_GATEWAY, "an answer of another version of thinc");
-    };
-    with_text(StatusCode::CONFLICT, text)
-}
-
-fn with_text(status: StatusCode, text: String) -> Answer {
+pub(super) fn with_text(status: StatusCode, text: String) -> Answer {
     let mut answer = plain(status, "");
     *answer.body_mut() = text.into_bytes().into();
     answer
@@ -657,17 +526,11 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     info!("{peer}: {} opens {name}", login.user);
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
-        // Here, so that it is noted that the viewer leaves, whatever becomes of the request.
-        connection.note(&login, Deed::Opened, &name).await;
-        let left = || connection.note(&login, Deed::Left, &name);
-        let upgraded = match upgraded.await {
-            Ok(upgraded) => upgraded,
-            Err(error) => {
-                left().await;
-                return debug!("{peer}: {error}");
-            }
+        let _showing = connection.show(&login, Deed::Opened, &name).await;
+        let socket = match upgraded.await {
+            Ok(upgraded) => websocket::over(upgraded).await,
+            Err(error) => return debug!("{peer}: {error}"),
         };
-        let socket = websocket::over(upgraded).await;
         tokio::select! {
             result = relay::run(socket, session, tcp) => {
                 if let Err(error) = result {
@@ -677,7 +540,6 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
             () = login.has_ended() => {}
         }
         info!("{peer}: {} has left", login.user);
-        left().await;
     });
     answer
 }
@@ -761,24 +623,5 @@ mod tests {
         assert_eq!(cookie_of(&headers(&[(header::COOKIE, &cookies)])), Some([7; 32]));
         let other = format!("__Host-thinc-abc={text}");
         assert_eq!(cookie_of(&headers(&[(header::COOKIE, &other)])), None);
-    }
-
-    #[test]
-    fn what_is_started_is_checked() {
-        assert!(chosen(b"").unwrap().is_none());
-        let body = chosen(br#"{"what":{"program":"xterm -e top"},"name":"two"}"#).unwrap().unwrap();
-        assert_eq!(body.what, Chosen::Program("xterm -e top".to_owned()));
-        assert_eq!(body.name.as_deref(), Some("two"));
-        assert_eq!(chosen(br#"{"what":"default"}"#).unwrap().unwrap().what, Chosen::Default);
-        let long = "x".repeat(CHOSEN_BYTES_MAX + 1);
-        for bad in [
-            "x",
-            r#"{"what":"other"}"#,
-            r#"{"what":"default","name":"../a"}"#,
-            r#"{"what":{"program":"a\nb"}}"#,
-            &format!(r#"{{"what":{{"desktop":"{long}"}}}}"#),
-        ] {
-            assert!(chosen(bad.as_bytes()).is_err(), "{bad}");
-        }
     }
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections};
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::certificates::Certificates;
+use super::viewers::{ShownAt, Viewers};
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
 use crate::helper::{LOGIN_LIFE, hash};
 use crate::message::{Deed, DeviceReply, DeviceRequest, MESSAGE_BYTES_MAX, Reply, Request, Secret};
@@ -74,27 +74,8 @@ pub(crate) struct Logins {
     logins: Mutex<HashMap<Secret, Arc<Login>>>,
     /// No desktop is started.
     is_draining: AtomicBool,
-    /// Who is connected with which desktop, by the viewer's number.
-    viewers: Mutex<HashMap<u64, Shown>>,
-}
-
-/// A viewer that shows a desktop.
-#[derive(Clone)]
-struct Shown {
-    user: String,
-    session: String,
-    from: IpAddr,
-    since: Instant,
-    is_guest: bool,
-}
-
-/// The same for the list of its owner.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct ShownAt {
-    from: IpAddr,
-    /// Seconds.
-    since_s: u64,
-    is_guest: bool,
+    /// Who is connected with which desktop.
+    pub(super) viewers: Viewers,
 }
 
 /// An attempt whose request is being served.
@@ -123,7 +104,7 @@ impl Logins {
             waiting: Mutex::default(),
             logins: Mutex::default(),
             is_draining: AtomicBool::new(false),
-            viewers: Mutex::default(),
+            viewers: Viewers::default(),
         }
     }
 
@@ -357,20 +338,20 @@ impl Logins {
 
     /// Where a desktop of this user is shown now, the longest first.
     pub(crate) fn shown(&self, user: &str, session: &str) -> Vec<ShownAt> {
-        let viewers = lock(&self.viewers);
-        let mut shown: Vec<&Shown> =
-            viewers.values().filter(|one| one.user == user && one.session == session).collect();
-        shown.sort_by_key(|one| one.since);
-        let told = |one: &Shown| ShownAt {
-            from: one.from,
-            since_s: one.since.elapsed().as_secs(),
-            is_guest: one.is_guest,
-        };
-        shown.into_iter().map(told).collect()
+        self.viewers.of(user, session)
     }
 
-    /// Tells the helper what a person has done with a session, for the audit log; and remembers
-    /// where desktops are shown.
+    /// Tells the helper something that it does not answer: without a helper this front ends.
+    pub(super) async fn tell(&self, request: &Request) {
+        let _ = self.send(request).await;
+    }
+
+    /// The same at once; false if the helper is busy.
+    pub(super) fn try_tell(&self, request: &Request) -> bool {
+        self.helper.try_send(&request.encode()).is_ok()
+    }
+
+    /// Tells the helper what a person has done with a session, for the audit log.
     pub(crate) async fn note(
         &self,
         login: &Login,
@@ -379,23 +360,7 @@ impl Logins {
         deed: Deed,
         session: &str,
     ) {
-        match deed {
-            Deed::Opened | Deed::Visited => {
-                let shown = Shown {
-                    user: login.user.clone(),
-                    session: session.to_owned(),
-                    from: source,
-                    since: Instant::now(),
-                    is_guest: deed == Deed::Visited,
-                };
-                lock(&self.viewers).insert(viewer, shown);
-            }
-            Deed::Left => drop(lock(&self.viewers).remove(&viewer)),
-            Deed::Started | Deed::Ended => {}
-        }
-        let (cookie, source, session) = (login.cookie, mapped(source), session.to_owned());
-        // Without a helper this front ends.
-        let _ = self.send(&Request::Note { cookie, source, viewer, deed, session }).await;
+        self.tell(&login.note(source, viewer, deed, session)).await;
     }
 
     /// Ends a login, and with it the connections of its pages; true once no helper will open it
@@ -419,6 +384,12 @@ impl Login {
     /// Names it to this front, and to nobody else.
     pub(crate) fn number(&self) -> [u8; 16] {
         self.number
+    }
+
+    /// What this person has done with a session, for the audit log.
+    pub(super) fn note(&self, source: IpAddr, viewer: u64, deed: Deed, session: &str) -> Request {
+        let (cookie, source, session) = (self.cookie, mapped(source), session.to_owned());
+        Request::Note { cookie, source, viewer, deed, session }
     }
 
     /// Waits until it has ended.

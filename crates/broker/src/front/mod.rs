@@ -4,6 +4,7 @@
 //! connected; never a password longer than it takes to pass it on.
 
 mod certificates;
+mod desktops;
 mod devices;
 mod guests;
 mod http;
@@ -14,6 +15,7 @@ mod proxied;
 mod quic;
 mod relay;
 mod sandbox;
+mod viewers;
 mod webtransport;
 
 use std::io::{self, Read as _};

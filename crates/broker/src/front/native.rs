@@ -218,14 +218,13 @@ async fn admit<S: ViewerTransport>(
     let host = viewer.stream.host().map(|host| shared.guests.with_port(&host));
     guests::offer(shared, &login, &name, host).await;
     info!("{peer}: {} opens {name} in a window ({})", login.user, S::NAME);
-    logins.note(&login, peer.address, number, Deed::Opened, &name).await;
+    let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = viewer.stream.relay_to(session, first) => result,
         () = login.has_ended() => Ok(()),
     };
     info!("{peer}: {} has left", login.user);
-    logins.note(&login, peer.address, number, Deed::Left, &name).await;
     result
 }
 
@@ -254,11 +253,11 @@ async fn serve_guest<S: ViewerTransport>(
     AuthOk { session_credential: &guest.viewer_credential() }.encode(&mut answer);
     viewer.send(&answer).await?;
     info!("{peer}: a guest of {} sees {name} in a window ({})", owner.user, S::NAME);
-    shared.logins.note(&owner, peer.address, number, Deed::Visited, &name).await;
+    let source = peer.address;
+    let _showing = shared.logins.show(&owner, source, number, Deed::Visited, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = viewer.stream.relay_to(session, first).await;
     info!("{peer}: a guest of {} has left", owner.user);
-    shared.logins.note(&owner, peer.address, number, Deed::Left, &name).await;
     result
 }
 
@@ -436,7 +435,8 @@ fn shown(prompt: &Prompt) -> AuthPrompt<'_> {
     AuthPrompt { style, text: &prompt.text }
 }
 
-/// The only desktop, or the one that is started for who has none.
+/// The first desktop, or the one that is started for who has none. Who has several chooses with the
+/// login's secrets (viewer-native's desktops.rs).
 async fn default_desktop(
     logins: &Logins,
     login: &Login,
@@ -444,10 +444,10 @@ async fn default_desktop(
     number: u64,
 ) -> Result<String, String> {
     if let Ok((AgentAnswer::Sessions(sessions), _)) = login.ask(&AgentRequest::List).await
-        && let [only] = sessions.as_slice()
-        && is_session_name(&only.name)
+        && let [first, ..] = sessions.as_slice()
+        && is_session_name(&first.name)
     {
-        return Ok(only.name.clone());
+        return Ok(first.name.clone());
     }
     match logins.start(login).await {
         Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {

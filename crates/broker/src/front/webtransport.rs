@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use thinc_session_server::front::since_1970;
 use thinc_session_server::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
-use thinc_transport::base64url;
+use thinc_session_server::pages::{OpenPage, PageQuery, has_left};
 use thinc_transport::quic::{Browser, QuicStream, RequestHead};
 use thinc_transport::token::{LoginId, SessionSecret};
 use tokio::net::UnixStream;
@@ -84,6 +84,16 @@ enum Wanted {
     Guests(Admitted),
 }
 
+impl Wanted {
+    /// What the page's login is known by.
+    fn owner(&self) -> Vec<u8> {
+        match self {
+            Wanted::Own(login, _) => login.number().to_vec(),
+            Wanted::Guests(guest) => guest.viewer_credential(),
+        }
+    }
+}
+
 /// What a page has opened.
 struct Opened {
     stream: QuicStream,
@@ -92,6 +102,7 @@ struct Opened {
     session: UnixStream,
     /// Its viewer is the owner's, or a guest's.
     deed: Deed,
+    page: Option<OpenPage>,
 }
 
 /// Serves a browser until its connection ends.
@@ -104,7 +115,12 @@ pub(super) async fn serve(
     let NewConnection { number, peer, task: _, pass } = connection;
     let admitted = async {
         let request = browser.request().await?;
-        let opened = match check(&shared, request.head()) {
+        let wanted = check(&shared, request.head());
+        let page = wanted.as_ref().ok().and_then(|wanted| {
+            let page = PageQuery::parse(request.head().query)?.page?;
+            Some(shared.pages.enter(&wanted.owner(), page))
+        });
+        let opened = match wanted {
             Err(refusal) => Err(refusal),
             Ok(Wanted::Own(owner, name)) => match relay::open(&owner, &name).await {
                 Err(reason) => {
@@ -129,7 +145,7 @@ pub(super) async fn serve(
         let refusal = match opened {
             Ok((owner, name, session, deed)) => {
                 let stream = request.accept().await?;
-                return Ok(Some(Opened { stream, owner, name, session, deed }));
+                return Ok(Some(Opened { stream, owner, name, session, deed, page }));
             }
             Err(refusal) => refusal,
         };
@@ -145,13 +161,13 @@ pub(super) async fn serve(
         Ok(Ok(None)) => return,
         Ok(Ok(Some(opened))) => opened,
     };
-    let Opened { mut stream, owner, name, session, deed } = opened;
+    let Opened { mut stream, owner, name, session, deed, page } = opened;
     drop(pass);
     stream.set_authenticated();
     let is_guest = deed == Deed::Visited;
     let who = if is_guest { "a guest of " } else { "" };
     info!("{peer}: {who}{} opens {name} (WebTransport)", owner.user);
-    shared.logins.note(&owner, peer.address, number, deed, &name).await;
+    let _showing = shared.logins.show(&owner, peer.address, number, deed, &name).await;
     let owner_left = async {
         match is_guest {
             true => std::future::pending().await,
@@ -165,9 +181,9 @@ pub(super) async fn serve(
             }
         }
         () = owner_left => {}
+        () = has_left(page.as_ref()) => {}
     }
     info!("{peer}: {who}{} has left", owner.user);
-    shared.logins.note(&owner, peer.address, number, Deed::Left, &name).await;
 }
 
 fn warn_unless_ended(peer: super::proxied::Peer, error: &std::io::Error) {
@@ -184,8 +200,7 @@ fn check(shared: &Shared, request: RequestHead<'_>) -> Result<Wanted, Refusal> {
     if !origin.is_some_and(|origin| origin.eq_ignore_ascii_case(request.authority)) {
         return Err(Refusal::Origin);
     }
-    let key = request.query.and_then(|query| query.strip_prefix("key="));
-    let key = key.and_then(base64url::decode).ok_or(Refusal::Key)?;
+    let PageQuery { key, .. } = PageQuery::parse(request.query).ok_or(Refusal::Key)?;
     match desktop {
         Desktop::Own(name) => {
             let login = shared.page_keys.login(&key, &shared.logins).ok_or(Refusal::Key)?;

@@ -382,6 +382,15 @@ pub(crate) fn start(browser: &Browser) -> String {
 
 /// The name of the session that a viewer at this path is told, and the open connection.
 pub(crate) fn open(browser: &Browser, name: &str) -> Result<BufReader<Tls>, Answer> {
+    open_called(browser, name, name)
+}
+
+/// The same where the person calls it `title`.
+pub(crate) fn open_called(
+    browser: &Browser,
+    name: &str,
+    title: &str,
+) -> Result<BufReader<Tls>, Answer> {
     let origin = origin(browser);
     let path = format!("/desk/{name}/ws");
     let (answer, mut stream) = browser.websocket_at(&path, browser.connect(), Some(&origin));
@@ -393,7 +402,7 @@ pub(crate) fn open(browser: &Browser, name: &str) -> Result<BufReader<Tls>, Answ
     stream.get_mut().write_all(&websocket_message(&bytes)).unwrap();
     let first = next_websocket_message(&mut stream).expect("the session answers");
     let text = String::from_utf8_lossy(&first);
-    assert!(text.contains(name), "its hello names the session: {text:?}");
+    assert!(text.contains(title), "its hello names the session: {text:?}");
     Ok(stream)
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::broker::{Broker, is_skipped, logged_in, open, sessions, start};
+use crate::broker::{Broker, is_skipped, logged_in, open, open_called, sessions, start};
 use crate::harness::{Answer, Browser};
 
 /// A request to start what the body says.
@@ -85,4 +85,78 @@ fn a_person_chooses_a_desktop_or_a_program_and_names_it() {
     let stranger = broker.browser();
     assert_eq!(stranger.get_as_page("/choices").status, 401);
     assert_eq!(sessions(&browser).len(), 4);
+}
+
+/// A request about one desktop.
+fn post(browser: &Browser, path: &str, body: &Value) -> Answer {
+    let (origin, secret) = (format!("https://{}", browser.address), browser.secret.clone());
+    let headers = [
+        ("Origin", origin.as_str()),
+        ("Thinc-Origin-Secret", secret.as_deref().unwrap()),
+        ("Content-Type", "application/json"),
+    ];
+    browser.open("POST", path, &headers, &body.to_string()).0
+}
+
+#[test]
+fn a_name_for_people_is_kept_by_the_session_and_is_no_other_sessions() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let (anna, otto) = (broker.account(), broker.account());
+    let browser = logged_in(&broker, &anna);
+    assert_eq!(start(&browser), "desk");
+    let second = json!({ "what": "default", "name": "second" });
+    assert_eq!(started(&start_chosen(&browser, &second)), "second");
+
+    let rename = |name: &str, title: &str| {
+        post(&browser, &format!("/desk/{name}/rename"), &json!({ "title": title }))
+    };
+    let titles = || -> Vec<(String, Option<String>)> {
+        let listed: Value = serde_json::from_slice(&browser.get_as_page("/sessions").body).unwrap();
+        let all = listed["sessions"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        all.map(|one| (text(&one["name"]).unwrap(), text(&one["title"]))).collect()
+    };
+    let both = |first: Option<&str>, second: Option<&str>| {
+        let title = |title: Option<&str>| title.map(str::to_owned);
+        vec![("desk".to_owned(), title(first)), ("second".to_owned(), title(second))]
+    };
+    assert_eq!(titles(), both(None, None));
+    assert_eq!(rename("desk", " Straße  am Meer ").status, 204);
+    assert_eq!(titles(), both(Some("Straße am Meer"), None));
+
+    let refusals = [
+        ("second", "straße am meer", 409, "desk is called"),
+        ("second", "DESK", 409, "desk is called"),
+        ("second", "", 400, "1 to 64"),
+        ("second", "a\nb", 400, "1 to 64"),
+        ("second", "\u{202e}x", 400, "1 to 64"),
+        ("third", "x", 409, "no session called third"),
+    ];
+    for (name, title, status, text) in refusals {
+        let answer = rename(name, title);
+        assert_eq!(answer.status, status, "{name} {title}: {}", answer.text());
+        assert!(answer.text().contains(text), "{name} {title}: {}", answer.text());
+    }
+    let long = "x".repeat(65);
+    assert_eq!(rename("second", &long).status, 400);
+    assert_eq!(rename("second", &"x".repeat(5000)).status, 413);
+    // Nor has a new one the name that another is called by.
+    assert_eq!(rename("second", "Third").status, 204);
+    let third = json!({ "what": "default", "name": "third" });
+    assert_eq!(start_chosen(&browser, &third).status, 409);
+
+    // The supervisor keeps it, whatever becomes of the session process; a stranger learns nothing.
+    let session = "pgrep --full -U $(id -u) '[t]hinc session --config .*/desk/'";
+    assert!(anna.can(&format!("kill -KILL $({session})")));
+    assert_eq!(titles(), both(Some("Straße am Meer"), Some("Third")));
+    drop(open_called(&browser, "desk", "Straße am Meer").unwrap());
+    let other = logged_in(&broker, &otto);
+    assert_eq!(post(&other, "/desk/desk/rename", &json!({ "title": "mine" })).status, 409);
+    assert_eq!(titles(), both(Some("Straße am Meer"), Some("Third")));
+    // By its own name it is called nothing else.
+    assert_eq!(rename("desk", "desk").status, 204);
+    assert_eq!(titles(), both(None, Some("Third")));
 }

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use thinc_protocol::clip::{ClipFormats, ClipMessage};
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
@@ -68,7 +69,8 @@ impl TestEnvironment {
         command
             .args(arguments)
             .env("XDG_RUNTIME_DIR", self.folder.join("run"))
-            .env("XDG_STATE_HOME", self.folder.join("state"));
+            .env("XDG_STATE_HOME", self.folder.join("state"))
+            .env("XDG_CONFIG_HOME", self.folder.join("config"));
         if std::env::var_os("THINC_DRIVER_DIR").is_none() {
             let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver/build");
             assert!(
@@ -316,6 +318,7 @@ pub(crate) enum Message {
     Shared(Shared),
     Pointer(PersonPointer),
     Notice(String),
+    ClipPolicy(ClipDirections),
     Other,
 }
 
@@ -422,6 +425,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         }
         SessionMessage::Barrier(id) => Message::Barrier(*id),
         SessionMessage::Pong(_) => Message::Pong,
+        SessionMessage::ClipPolicy(directions) => Message::ClipPolicy(*directions),
         SessionMessage::InputReceived(input) => Message::Seen(*input),
         SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
         SessionMessage::Clip(ClipMessage::Offer { formats, .. }) => Message::Offered(*formats),

@@ -17,6 +17,8 @@ mod broker_restarts;
 mod broker_tls;
 mod ending;
 mod harness;
+mod opening;
+mod preferences;
 mod quic;
 mod sharing;
 mod starting;

@@ -222,7 +222,7 @@ fn browser_of(session: &Session, link: &Link, name: &str) -> Browser {
     browser
 }
 
-fn set_clipboard(session: &Session, text: &str) {
+pub(crate) fn set_clipboard(session: &Session, text: &str) {
     let status = session.status();
     let set = std::process::Command::new("sh")
         .args(["-c", "printf %s \"$1\" | xclip -selection clipboard", "sh", text])
