@@ -6,21 +6,15 @@
 import { deskPath, forgetLogin, homePath, loadLogin, saveLogin } from "./store/desk";
 import { forgetDevice, rememberDevice, signIn } from "./store/device";
 import { forgetSecret, headersOf, saveSecret } from "./store/token";
+import { type Answer, type Desktop, DesktopList, titleOf } from "./ui/desktops";
 import { DeviceList } from "./ui/devices";
+import { Preferences } from "./ui/preferences";
 import { say, translatePage } from "./ui/words";
 
 /** A question of the system, or something to read. */
 interface Prompt {
   style: "hidden" | "shown" | "text";
   text: string;
-}
-
-interface Desktop {
-  name: string;
-  command: string;
-  started_s: number;
-  /** Where it is shown now, the longest first. */
-  shown: { from: string; since_s: number; is_guest: boolean }[];
 }
 
 type LoginAnswer = { originSecret: string } | { attempt: string; prompts: Prompt[] };
@@ -39,16 +33,37 @@ const stay = find<HTMLInputElement>("stay");
 const questions = find<HTMLFormElement>("questions");
 const asked = find("asked");
 const desktops = find("desktops");
-const list = find<HTMLUListElement>("list");
+const list = new DesktopList({
+  list: find<HTMLUListElement>("list"),
+  isShown: () => !desktops.hidden,
+  request: requestOrAsk,
+  counted: (count) => {
+    if (count === 0) words.textContent = say("none");
+    else if (words.textContent === say("none")) words.textContent = "";
+  },
+  open: (desktop) => during(async () => open(desktop.name)),
+  end: (desktop) => during(() => end(desktop)),
+  rename,
+  done,
+});
+const preferences = new Preferences({
+  element: find("preferences"),
+  opening: find<HTMLSelectElement>("opening"),
+  clipboard: find<HTMLSelectElement>("clipboard"),
+  scale: find<HTMLSelectElement>("scale"),
+  layout: find<HTMLInputElement>("layout"),
+  request: requestOrAsk,
+  done,
+  failed: (text) => {
+    error.textContent = text;
+  },
+});
 const startForm = find<HTMLFormElement>("start");
 const choice = find<HTMLDetailsElement>("choice");
 const what = find<HTMLSelectElement>("what");
 const programField = find("program-field");
 const program = find<HTMLInputElement>("program");
 const sessionName = find<HTMLInputElement>("name");
-
-/** How often a picture of a desktop is asked for while the list is looked at. */
-const PICTURE_MS = 5000;
 
 /** The attempt that the questions belong to. */
 let attempt = "";
@@ -204,12 +219,28 @@ async function signInAgain(): Promise<boolean> {
   return false;
 }
 
+/** The same; without a valid login the person is asked for one. */
+async function requestOrAsk(
+  path: string,
+  method?: string,
+  body?: string,
+): Promise<Response | undefined> {
+  const response = await request(path, method, body);
+  if (response === undefined) askToLogIn();
+  return response;
+}
+
+/** Tells the person what was done. */
+function done(text: string): void {
+  words.textContent = text;
+}
+
 /** Who has just logged in wants to work: the desktop that was asked for, or the only one. */
 async function showDesktops(after: "load" | "login" | "end"): Promise<void> {
   const response = await request("sessions");
   if (response === undefined) return askToLogIn();
   if (!response.ok) return askToLogIn(await response.text());
-  const found = (await response.json()) as { user: string; sessions: Desktop[] };
+  const found = (await response.json()) as Answer;
   const wanted = new URLSearchParams(location.search).get("open");
   const only = found.sessions.length === 1 ? found.sessions[0] : undefined;
   const direct =
@@ -217,86 +248,10 @@ async function showDesktops(after: "load" | "login" | "end"): Promise<void> {
     (after === "login" ? only : undefined);
   if (after !== "end" && direct !== undefined) return open(direct.name);
   if (after === "login" && found.sessions.length === 0) return start();
-  list.replaceChildren(...found.sessions.map(row));
-  const none = found.sessions.length === 0 ? say("none") : "";
-  show(desktops, say("desktopsOf", found.user), none);
+  show(desktops, say("desktopsOf", found.user));
+  list.show(found.sessions);
   title.focus();
-}
-
-function row(desktop: Desktop): HTMLLIElement {
-  const item = document.createElement("li");
-  const picture = document.createElement("img");
-  picture.alt = say("pictureOf", desktop.name);
-  picture.hidden = true;
-  const text = document.createElement("span");
-  text.title = desktop.command;
-  const line = (words: string) => {
-    const element = document.createElement("span");
-    element.className = "line";
-    element.textContent = words;
-    return element;
-  };
-  const size = line("");
-  const where = desktop.shown.map(({ from, since_s, is_guest }) =>
-    say(is_guest ? "guestAt" : "shownAt", from, elapsed(since_s)),
-  );
-  text.append(
-    line(`${desktop.name}, ${age(desktop.started_s)}`),
-    size,
-    ...(where.length === 0 ? [say("notShown")] : [...new Set(where)]).map(line),
-  );
-  const button = (label: "open" | "end", act: () => Promise<void>) => {
-    const element = document.createElement("button");
-    element.type = "button";
-    element.textContent = say(label);
-    element.setAttribute("aria-label", say(`${label}One`, desktop.name));
-    element.addEventListener("click", () => void during(act));
-    return element;
-  };
-  void keepPicture(desktop.name, picture, size);
-  item.append(
-    picture,
-    text,
-    button("open", async () => open(desktop.name)),
-    button("end", () => end(desktop.name)),
-  );
-  return item;
-}
-
-/** Shows what a desktop shows, and its size, as long as its row is in the list. */
-async function keepPicture(
-  name: string,
-  picture: HTMLImageElement,
-  size: HTMLElement,
-): Promise<void> {
-  do {
-    // Without an answer the next one may come.
-    const response = document.hidden
-      ? undefined
-      : await request(`${deskPath(name)}thumbnail`).catch(() => undefined);
-    if (response?.ok) {
-      const before = picture.src;
-      picture.src = URL.createObjectURL(await response.blob());
-      picture.hidden = false;
-      if (before !== "") URL.revokeObjectURL(before);
-      size.textContent = (response.headers.get("thinc-screen") ?? "").replace("x", " × ");
-    } else if (response?.status === 404) {
-      // One of an older version has no picture.
-      return;
-    }
-    await new Promise((done) => setTimeout(done, PICTURE_MS));
-  } while (picture.isConnected && !desktops.hidden);
-  if (picture.src !== "") URL.revokeObjectURL(picture.src);
-}
-
-/** Time since the start, in its largest unit. */
-const age = (startedS: number) => elapsed(Date.now() / 1000 - startedS);
-
-function elapsed(seconds: number): string {
-  const minutes = Math.max(0, Math.floor(seconds / 60));
-  if (minutes < 60) return say("minutes", minutes);
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? say("hours", hours) : say("days", Math.floor(hours / 24));
+  await preferences.load();
 }
 
 function open(name: string): void {
@@ -351,14 +306,27 @@ async function start(what?: string): Promise<void> {
   error.textContent = say("notStarted", reason);
 }
 
-async function end(name: string): Promise<void> {
-  if (!confirm(say("confirmEnd", name))) return;
-  const response = await request(`${deskPath(name)}end`, "POST");
+async function end(desktop: Desktop): Promise<void> {
+  if (!confirm(say("confirmEnd", titleOf(desktop)))) return;
+  const path = deskPath(desktop.name);
+  const response = await request(`${path}end`, "POST");
   if (response === undefined) return askToLogIn();
-  forgetSecret(deskPath(name));
+  forgetSecret(path);
   const reason = response.ok ? "" : await response.text();
   await showDesktops("end");
   error.textContent = reason;
+}
+
+/** Resolves to what went wrong, for the person. */
+async function rename({ name }: Desktop, title: string): Promise<string> {
+  try {
+    const body = JSON.stringify({ title });
+    const response = await request(`${deskPath(name)}rename`, "POST", body);
+    if (response === undefined) askToLogIn();
+    return response === undefined || response.ok ? "" : await response.text();
+  } catch (reason) {
+    return say("unreachable", messageOf(reason));
+  }
 }
 
 async function logOut(): Promise<void> {

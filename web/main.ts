@@ -21,9 +21,11 @@ import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
 import { deskName, forgetLogin, homePath } from "./store/desk";
 import { forgetDevice } from "./store/device";
+import { pageNumber, tellWhenLeft } from "./store/page";
 import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
 import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
+import { CopyingChoice } from "./ui/copying";
 import { Menu } from "./ui/menu";
 import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
@@ -143,6 +145,9 @@ function handleMessage(message: FromEngine): void {
     case "notice":
       announcement.show(message.text);
       break;
+    case "clipPolicy":
+      copying.show(message.policy);
+      break;
     case "invitations":
       people.showInvitations(message.invitations);
       break;
@@ -171,6 +176,17 @@ function handleMessage(message: FromEngine): void {
     case "supported":
       break;
   }
+}
+
+/**
+ * Whether this page was loaded again, or found again in the tab's history: its person opens nothing
+ * with that, and it may have been taken over.
+ */
+function wasReloaded(): boolean {
+  const [navigation] = performance.getEntriesByType("navigation");
+  return (
+    navigation !== undefined && (navigation as PerformanceNavigationTiming).type !== "navigate"
+  );
 }
 
 /** The worker, once it has reported its support; undefined if the page must run the engine. */
@@ -211,6 +227,8 @@ async function startEngine(secret: string): Promise<void> {
     loginUrl: new URL("login", base).href,
     logoutUrl: new URL("logout", base).href,
     secret,
+    page: pageNumber,
+    opening: wasReloaded() ? ("reconnects" as const) : ("opens" as const),
     transport: transportOf(new URLSearchParams(location.search).get("transport")),
     wasmUrl: new URL("viewer.wasm", base).href,
     display: stage.wanted,
@@ -238,6 +256,7 @@ async function startEngine(secret: string): Promise<void> {
     send({ ...start, canvas });
   }
   send({ type: "visible", visible: !document.hidden });
+  tellWhenLeft(new URL("left", base).href, secret);
 }
 
 // The page
@@ -367,7 +386,8 @@ const status = new StatusCard({
   words: element("state-words"),
   countdown: element("state-countdown"),
   button: element<HTMLButtonElement>("state-button"),
-  retry: () => send({ type: "retry" }),
+  other: element<HTMLButtonElement>("state-other"),
+  retry: (opening) => send({ type: "retry", ...(opening && { opening }) }),
 });
 const stats = new StatsOverlay(element("stats"), async () => (await query("stats")) as Stats);
 const clipboardPolicy = policyOf(new URLSearchParams(location.search).get("clipboard"));
@@ -385,6 +405,9 @@ const announcement = new Announcement({
   button: element<HTMLButtonElement>("announcement-button"),
   left: () => input.typing.focus(),
 });
+const copying = new CopyingChoice(element<HTMLSelectElement>("menu-clipboard"), (policy) =>
+  send({ type: "clipPolicy", policy }),
+);
 const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),

@@ -11,6 +11,7 @@ import type {
   ClipFormat,
   CommandStats,
   Invitation,
+  Opening,
   Person,
   PersonPointer,
   ShareAction,
@@ -90,6 +91,8 @@ interface Exports {
     partHeight: number,
   ): void;
   viewer_display(width: number, height: number, scalePercent: number): void;
+  viewer_clip_wanted(bits: number): void;
+  viewer_opening(opening: number): void;
   viewer_h264(supported: number): void;
   viewer_datagrams(supported: number): void;
   viewer_video(): number;
@@ -159,6 +162,8 @@ export type DecoderEvent =
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
   | { type: "notice"; text: string }
+  | { type: "name"; name: string }
+  | { type: "clipPolicy"; policy: ClipboardPolicy }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -526,6 +531,16 @@ export class Decoder {
     this.calls.viewer_display(size.width, size.height, scalePercent);
   }
 
+  /** The user wants the clipboard to be shared in these directions. */
+  clipWanted({ toSession, fromSession }: ClipboardPolicy): void {
+    this.calls.viewer_clip_wanted(Number(toSession) | (Number(fromSession) << 1));
+  }
+
+  /** What the next connection does where the session is shown elsewhere; before each `open`. */
+  opening(opening: Opening): void {
+    this.calls.viewer_opening(["reconnects", "opens", "takes over", "joins"].indexOf(opening));
+  }
+
   /** Whether this browser decodes H.264; before `open`. */
   h264(supported: boolean): void {
     this.calls.viewer_h264(Number(supported));
@@ -702,6 +717,13 @@ export class Decoder {
         }
         case 19:
           return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
+        case 20:
+          return { type: "name", name: this.text() };
+        case 21:
+          return {
+            type: "clipPolicy",
+            policy: { toSession: (a & 1) !== 0, fromSession: (a & 2) !== 0 },
+          };
         default:
           // Unused here: echoes (they are in the statistics) and pointer motions of the session (a
           // page cannot follow).

@@ -17,14 +17,16 @@ import {
   type ClipboardPolicy,
   ClipFailure,
   type ConnectionState,
-  type DisplaySize,
   type FromEngine,
   INSTANCE_BYTES,
   nowUs,
+  type Opening,
   type Pixels,
+  type ShownElsewhere,
   type Stats,
   type ToEngine,
 } from "./messages";
+import { Sizing } from "./sizing";
 import { decodesH264, VideoDecoders } from "./video";
 
 /** An input must be answered within two round trips and this time. */
@@ -71,11 +73,6 @@ const CLOCK_JUMP_MS_MIN = 4_000;
 /** Half of what viewer-core permits. */
 const BARRIERS_MAX = 4;
 /**
- * A session that has not taken a new size after this time will not, because another viewer controls
- * it: the next request may follow.
- */
-const RESIZE_ANSWER_MS_MAX = 1_000;
-/**
  * After a new size or connection the old picture stays until the new one is complete, but no longer
  * than this.
  */
@@ -99,6 +96,7 @@ const CLOSE = {
   tooSlow: 5,
   replaced: 6,
   restart: 7,
+  elsewhere: 8,
 } as const;
 
 interface Waiter {
@@ -128,18 +126,20 @@ export class Engine {
   private sends = 0;
   private receivedAtMs = 0;
 
+  /** What the next connection does, until the session has answered one. */
+  private opening: Opening = "opens";
   private connected = false;
   /** The session has answered this connection's hello. */
   private greeted = false;
   private closed = false;
   /** Whether keys typed without a connection will be sent; as the page was told last. */
   private buffering = true;
-  /**
-   * The size that the session's screen is to have, and whether the session has been asked for it.
-   */
-  private wanted: DisplaySize = { width: 0, height: 0, scale: 0 };
-  private resizeState: "asked" | "unasked" | "settled" = "settled";
-  private resizeTimer: ReturnType<typeof setTimeout> | undefined;
+  private readonly sizing = new Sizing((wanted) =>
+    this.withDecoder((decoder) => {
+      decoder.resize(wanted.width, wanted.height);
+      if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
+    }),
+  );
 
   private visible = true;
   private presentScheduled = false;
@@ -240,10 +240,7 @@ export class Engine {
         this.input((decoder) => decoder.releaseAll(nowUs()), "page");
         break;
       case "display":
-        this.wanted = message.display;
-        if (this.wanted.width === 0) break; // the session keeps its size
-        if (this.resizeState === "settled") this.askResize();
-        else this.resizeState = "unasked";
+        this.sizing.want(message.display);
         break;
       case "view":
         this.view = message.view;
@@ -267,6 +264,9 @@ export class Engine {
           this.post({ type: "shared", request, refused: true, text: "Not connected." });
         break;
       }
+      case "clipPolicy":
+        this.withDecoder((decoder) => decoder.clipWanted(message.policy));
+        break;
       case "clipOffer":
         this.localOffer = { number: message.number, formats: message.formats };
         this.withDecoder((decoder) => decoder.clipOffer(message.formats));
@@ -291,6 +291,7 @@ export class Engine {
         this.wake();
         break;
       case "retry":
+        this.opening = message.opening ?? this.opening;
         this.retry().catch((error: unknown) =>
           this.close("The viewer cannot start", messageOf(error), false),
         );
@@ -313,7 +314,8 @@ export class Engine {
   }
 
   private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
-    this.wanted = message.display;
+    this.sizing.wanted = message.display;
+    this.opening = message.opening;
     this.clipPolicy = message.clipboard;
     this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
     this.login = { url: message.logoutUrl, secret: message.secret };
@@ -322,6 +324,7 @@ export class Engine {
       webTransport: message.webTransportUrl,
       login: message.loginUrl,
       secret: message.secret,
+      page: message.page,
     };
     this.connection = new Connection(session, message.transport, {
       connecting: (attempt) => this.state({ name: "connecting", attempt }),
@@ -477,12 +480,14 @@ export class Engine {
     this.videoDecoders = new VideoDecoders((call) => this.withDecoder(call), this.copying);
     this.withDecoder((decoder) => {
       decoder.instance(this.instance);
+      decoder.opening(this.opening);
       decoder.h264(this.h264);
       decoder.datagrams(this.connection?.carriesDatagrams ?? false);
       decoder.clipPolicy(this.clipPolicy);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
-      decoder.open("thinc-web", this.wanted.width, this.wanted.height);
-      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
+      const { wanted } = this.sizing;
+      decoder.open("thinc-web", wanted.width, wanted.height);
+      if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
       if (this.view) decoder.view(this.view);
       if (this.localOffer.formats !== 0) decoder.clipOffer(this.localOffer.formats);
       if (this.connection?.canImprove) decoder.watchPath();
@@ -723,6 +728,7 @@ export class Engine {
     switch (event.type) {
       case "hello":
         this.greeted = true;
+        this.opening = "reconnects";
         this.connection?.proven();
         this.state({ name: "connected" });
         this.post({ type: "name", name: event.name });
@@ -731,7 +737,7 @@ export class Engine {
         this.newPicture = event;
         this.tileSaver?.setPicture(event);
         this.holdUntilMs = performance.now() + HOLD_MS_MAX;
-        this.resizeAnswered();
+        this.sizing.answered();
         setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
         break;
       case "frameEnd":
@@ -754,6 +760,8 @@ export class Engine {
       case "shared":
       case "personPointer":
       case "notice":
+      case "name":
+      case "clipPolicy":
         this.post(event);
         break;
       case "barrier":
@@ -812,7 +820,10 @@ export class Engine {
         );
         break;
       case CLOSE.replaced:
-        this.close("Another viewer took over", reason, true);
+        this.close("Another viewer took over", reason, true, "opened");
+        break;
+      case CLOSE.elsewhere:
+        this.close("The session is shown elsewhere", reason, true, "asks");
         break;
       case CLOSE.version:
         this.close("This page and the session have different protocol versions", reason, true);
@@ -872,25 +883,6 @@ export class Engine {
     const decoder = this.decoder;
     if (decoder === undefined) return;
     this.presenter?.present(decoder, Int32Array.of(0, 0, decoder.width, decoder.height));
-  }
-
-  // The session follows the tab's size: one request is in flight, and only the newest size waits
-  // behind it.
-
-  private askResize(): void {
-    this.resizeState = "asked";
-    this.withDecoder((decoder) => {
-      decoder.resize(this.wanted.width, this.wanted.height);
-      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
-    });
-    clearTimeout(this.resizeTimer);
-    this.resizeTimer = setTimeout(() => this.resizeAnswered(), RESIZE_ANSWER_MS_MAX);
-  }
-
-  private resizeAnswered(): void {
-    clearTimeout(this.resizeTimer);
-    if (this.resizeState === "unasked") this.askResize();
-    else this.resizeState = "settled";
   }
 
   // Queries of the page
@@ -960,8 +952,7 @@ export class Engine {
     if (this.videoDecoders) this.copying = this.videoDecoders.close();
     this.videoDecoders = undefined;
     this.becomeResponsive();
-    clearTimeout(this.resizeTimer);
-    this.resizeState = "settled";
+    this.sizing.lost();
     this.clipRequests.clear();
     clearTimeout(this.deadlineTimer);
     this.deadlineTimer = undefined;
@@ -969,14 +960,14 @@ export class Engine {
     this.barriers.clear();
   }
 
-  private close(title: string, reason: string, canRetry: boolean): void {
+  private close(title: string, reason: string, canRetry: boolean, shown?: ShownElsewhere): void {
     if (this.closed) return;
     this.closed = true;
     this.lost(new Error(title));
     for (const waiter of this.awaitPicture.splice(0))
       waiter.reject(new Error(`${title}. ${reason}`));
     this.connection?.end();
-    this.state({ name: "closed", title, reason, canRetry });
+    this.state({ name: "closed", title, reason, canRetry, ...(shown && { shown }) });
   }
 
   private state(state: ConnectionState): void {

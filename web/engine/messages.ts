@@ -37,6 +37,10 @@ export type ToEngine =
       logoutUrl: string;
       /** Of the origin; a connection needs it beside the cookie. */
       secret: string;
+      /** The page's number (store/page.ts). */
+      page: string;
+      /** Of the first connection. */
+      opening: Opening;
       /** The size that the session's screen is to have; 0 × 0 keeps its size. */
       display: DisplaySize;
       /** Forces a presenter, for tests; otherwise the engine chooses. */
@@ -82,8 +86,10 @@ export type ToEngine =
   | { type: "clipProvide"; id: number; bytes: Uint8Array<ArrayBuffer> | undefined }
   /** The user asks to share the session; `shared` answers with this number. */
   | { type: "share"; request: number; action: ShareAction }
-  /** The user asks for another attempt. */
-  | { type: "retry" }
+  /** The user wants the clipboard to be shared in these directions, on all their devices. */
+  | { type: "clipPolicy"; policy: ClipboardPolicy }
+  /** The user asks for another attempt, and may have said what it does. */
+  | { type: "retry"; opening?: Opening }
   /** The machine or page may have slept: the connection has to be probed. */
   | { type: "wake" }
   | { type: "disconnect" }
@@ -256,7 +262,16 @@ export type ConnectionState =
   /** The connection was lost; the engine reconnects by itself. */
   | { name: "waiting"; retryMs: number; failures: number }
   /** Closed for this reason; `canRetry` if another attempt can help. */
-  | { name: "closed"; title: string; reason: string; canRetry: boolean };
+  | { name: "closed"; title: string; reason: string; canRetry: boolean; shown?: ShownElsewhere };
+
+/**
+ * What a connection does where the session is shown at another viewer of its owner's: nothing, if
+ * it only reconnects; what the session's policy says; or what the user has chosen.
+ */
+export type Opening = "reconnects" | "opens" | "takes over" | "joins";
+
+/** The user has opened the session elsewhere; or it is shown there, and the user has to choose. */
+export type ShownElsewhere = "opened" | "asks";
 
 /** Messages of the engine to the page. */
 export type FromEngine =
@@ -292,6 +307,8 @@ export type FromEngine =
   | ({ type: "personPointer" } & PersonPointer)
   /** Of the session's administrator or the session itself, to be read. */
   | { type: "notice"; text: string }
+  /** In which directions the session shares the clipboard with the user's viewers. */
+  | { type: "clipPolicy"; policy: ClipboardPolicy }
   /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
   | { type: "lossy"; rects: Int32Array }
   /**

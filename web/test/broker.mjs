@@ -135,10 +135,10 @@ export async function logIn(page, user, password) {
   await page.keyboard.press("Enter");
 }
 
-/** What a screen reader, a keyboard or weak eyes could not use of this page. */
-export async function barriers(page) {
+/** What a screen reader, a keyboard or weak eyes could not use of this page, or of a part of it. */
+export async function barriers(page, within = "html") {
   await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => window.axe.run(document));
+  const { violations } = await page.evaluate((within) => window.axe.run(within), within);
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
 }
 

@@ -61,10 +61,12 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   await shown(phone);
 
   // The list, and the end of the desktop.
+  await page.getByRole("button", { name: "Take it back" }).click();
+  await shown(page);
   await phone.goto(url);
   await phone.getByRole("heading", { name: `Desktops of ${user}` }).waitFor();
-  // What the desktop shows, and where: on the computer, and perhaps still on the phone, since
-  // Chromium closes a page's WebTransport some time after the page.
+  // What the desktop shows, and where: on the computer, and perhaps still on the phone, whose page
+  // was left just now.
   const shot = phone.getByRole("img", { name: "Picture of desk" });
   await shot.waitFor();
   const colours = await shot.evaluate(async (image) => {
@@ -254,6 +256,140 @@ test("a desktop is shown over WebTransport, and again when the front was killed"
   assert.equal(status, 401, "without the origin's secret");
 });
 
+test("the list follows where desktops are shown, and renames one by keyboard", async (t) => {
+  const { user, url, thinc } = await start(t);
+  const page = await openTab(browser);
+  await page.goto(url);
+  await logIn(page, user, PASSWORD);
+  await shown(page);
+  await page.goto(`${url}desk/desk/?transport=webtransport`);
+  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  assert.equal(
+    await page.evaluate(async () => (await window.thinc.stats()).transport),
+    "webtransport",
+  );
+
+  const list = await openTab(browser);
+  // A session process that is restarted has no picture, and a front none either.
+  let failures = 0;
+  await list.route("**/thumbnail", (route) => {
+    failures += 1;
+    return failures <= 2 ? route.fulfill({ status: failures === 1 ? 404 : 502 }) : route.continue();
+  });
+  await list.goto(`${url}?open=other`);
+  await logIn(list, user, PASSWORD);
+  await shown(list);
+  await list.goto(url);
+  await page.getByRole("button", { name: "Take it back" }).click();
+  await page.waitForFunction(() => document.getElementById("state").hidden);
+  await list
+    .getByText(/^shown at 127.0.0.1, for/)
+    .first()
+    .waitFor();
+  await list.getByRole("img", { name: "Picture of desk" }).waitFor({ timeout: 90_000 });
+  assert.ok(failures > 2, "later pictures came");
+  await list.getByRole("button", { name: "Open desk" }).focus();
+
+  // By keyboard: a name for people, which the page that shows the desktop has in its title.
+  await list.keyboard.press("Tab");
+  await list.keyboard.press("Enter");
+  const field = list.getByLabel("New name of desk");
+  await field.waitFor();
+  assert.deepEqual(await barriers(list), []);
+  await list.keyboard.type("  ");
+  await list.keyboard.press("Enter");
+  await list.getByRole("listitem").getByRole("alert").filter({ hasText: "1 to 64" }).waitFor();
+  await field.fill("Work at home 仕事");
+  await list.keyboard.press("Enter");
+  await list.getByRole("status").filter({ hasText: "is called Work at home 仕事" }).waitFor();
+  await list.getByRole("button", { name: "Open Work at home 仕事" }).waitFor();
+  const again = await list.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  assert.equal(again, "Rename Work at home 仕事");
+  await page.waitForFunction(() => document.title === "Work at home 仕事 – thinc");
+  assert.match(thinc("list"), /^desk .*"Work at home 仕事"$/m);
+  await list.keyboard.press("Enter");
+  await list.getByLabel("New name of Work").waitFor();
+  await list.keyboard.press("Escape");
+  await list.getByRole("button", { name: "Open Work" }).focus();
+
+  // QUIC's time-out is 30 s; the page says that it is left.
+  await page.goto("about:blank");
+  await list.getByText("not shown anywhere").waitFor({ timeout: 15_000 });
+  const focused = await list.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  assert.equal(focused, "Open Work at home 仕事", "what is refreshed takes no focus");
+  await page.goto(`${url}desk/desk/`);
+  await list.getByText(/^shown at 127.0.0.1, for/).waitFor({ timeout: 15_000 });
+  assert.deepEqual(await barriers(list), []);
+});
+
+test("a desktop is taken over, taken back and joined, as its person has chosen", async (t) => {
+  const { user, url, thinc } = await start(t);
+  const viewers = () => JSON.parse(thinc("share", "desk", "--list", "--json")).viewers.length;
+  const sized = (page, size) =>
+    page.waitForFunction(async (size) => {
+      const { width, height } = await window.thinc.pixels();
+      return `${width}x${height}` === size;
+    }, size);
+  const first = await openTab(browser, { viewport: { width: 700, height: 500 }, locale: "de" });
+  await first.goto(url);
+  await first.getByLabel("Benutzername").fill(user);
+  await first.getByLabel("Passwort").fill(PASSWORD);
+  await first.keyboard.press("Enter");
+  await shown(first);
+  await sized(first, "700x500");
+
+  // A page elsewhere takes it over, at its own size; the first one is told in its language.
+  const second = await openTab(browser, { viewport: { width: 900, height: 620 } });
+  await second.goto(url);
+  await logIn(second, user, PASSWORD);
+  await shown(second);
+  await sized(second, "900x620");
+  await first.getByRole("heading", { name: "Ihr Desktop wurde anderswo geöffnet" }).waitFor();
+  assert.deepEqual(await barriers(first, "#state"), []);
+  assert.equal(viewers(), 1);
+  // Nor does a reload take it back; its button does, which has the focus.
+  await first.reload();
+  await first.getByRole("button", { name: "Zurückholen" }).waitFor();
+  assert.equal(await first.evaluate(() => document.activeElement.id), "state-button");
+  assert.equal(viewers(), 1);
+  await first.keyboard.press("Enter");
+  await shown(first);
+  await sized(first, "700x500");
+  await second.getByRole("heading", { name: "Your desktop was opened elsewhere" }).waitFor();
+
+  // What the person chooses holds on every device.
+  const choose = async (page, label, choice) => {
+    await page.goto(url);
+    await page.locator("#preferences summary").click();
+    const kept = page.waitForResponse(
+      (answer) => answer.url().endsWith("/preferences") && answer.request().method() === "POST",
+    );
+    await page.getByLabel(label).selectOption({ label: choice });
+    assert.equal((await kept).status(), 200);
+  };
+  await choose(second, "A desktop that is shown elsewhere", "is shown in both places");
+  assert.deepEqual(await barriers(second), []);
+  await second.getByRole("button", { name: "Open desk" }).click();
+  await shown(second);
+  assert.equal(viewers(), 2);
+  await sized(second, "900x620");
+  await choose(second, "A desktop that is shown elsewhere", "asks me each time");
+  await second.getByRole("button", { name: "Open desk" }).click();
+  await second.getByRole("heading", { name: "This desktop is shown elsewhere" }).waitFor();
+  assert.deepEqual(await barriers(second, "#state"), []);
+  assert.equal(viewers(), 1);
+  await second.getByRole("button", { name: "See it in both places" }).click();
+  await shown(second);
+  assert.equal(viewers(), 2);
+  await first.goto(url);
+  await first.waitForFunction(() => document.getElementById("opening").value === "ask");
+  await first.getByRole("button", { name: "desk öffnen" }).click();
+  await first.getByRole("button", { name: "Übernehmen" }).click();
+  await shown(first);
+  await second.getByRole("button", { name: "Take it back" }).waitFor();
+  assert.equal(viewers(), 1);
+});
+
 test("a guest without an account sees a desktop, and types when its owner lets them", async (t) => {
   const { user, typed, url, kill, thinc } = await start(t);
   const owner = await openTab(browser);
@@ -361,6 +497,17 @@ test("a person logs in with Firefox", async (t) => {
   await fileHas(typed, () => true);
   await firefox.keys(..."hello", ENTER);
   await fileHas(typed, (text) => text === "hello\n");
+
+  // Opened elsewhere, and taken back.
+  const other = await openTab(browser);
+  await other.goto(url);
+  await logIn(other, user, PASSWORD);
+  await shown(other);
+  await firefox.waitFor(`return page.document.getElementById("state-button")?.textContent
+    === "Take it back";`);
+  await firefox.keys(ENTER);
+  await firefox.waitFor(desktop);
+  await other.getByRole("button", { name: "Take it back" }).waitFor();
 
   await firefox.goto(url);
   const button = (name) => `[...document.querySelectorAll("button")]

@@ -15,6 +15,7 @@ const SESSION = {
   webTransport: "https://desk/webtransport",
   login: "https://desk/login",
   secret: "c2VjcmV0",
+  page: "cGFnZQ",
 };
 
 /**
@@ -194,7 +195,7 @@ test("both transports are opened, and WebTransport is used if it opens first", a
   ];
   assert.equal(opened.url, "wss://desk/ws", "no secret in the address");
   assert.deepEqual(opened.protocols, ["thinc", "thinc.origin-secret.c2VjcmV0"]);
-  assert.equal(url, "https://desk/webtransport?key=k-_y");
+  assert.equal(url, "https://desk/webtransport?key=k-_y&page=cGFnZQ");
   assert.deepEqual([...options.serverCertificateHashes[0].value], [0xff, 0xef]);
   session.opens();
   await network.event("opened webtransport");

@@ -334,6 +334,28 @@ test("echoes arrive as datagrams again after a path without replies was probed",
   await assertSameScreen(session, inPage(page), "after that");
 });
 
+test("a page that is left is no viewer any more, long before QUIC's time-out", async (t) => {
+  const { session } = await started(t);
+  const page = await opened(t, session.link, "?transport=webtransport");
+  assert.equal(await way(page), "webtransport");
+  const viewers = () => JSON.parse(session.share(["--list", "--json"])).viewers.length;
+  assert.equal(viewers(), 1);
+  const left = Date.now();
+  await page.goto("about:blank");
+  while (viewers() > 0) assert.ok(Date.now() < left + 15_000, "the session still shows it");
+
+  // Without the page's secret nobody ends it.
+  await page.goBack();
+  await connected(page);
+  const status = await page.evaluate(async () => {
+    const headers = { "content-type": "application/json" };
+    const body = JSON.stringify({ page: "AAAAAAAAAAAAAAAAAAAAAA" });
+    return (await fetch("left", { method: "POST", headers, body })).status;
+  });
+  assert.equal(status, 401);
+  assert.equal(viewers(), 1);
+});
+
 test("a page that sends a forbidden message in a datagram is closed", async (t) => {
   const { session } = await started(t);
   const page = await opened(t, session.link, "?");

@@ -83,6 +83,8 @@ export interface SessionAccess {
   login: string;
   /** Of the login. */
   secret: string;
+  /** The page's number (store/page.ts). */
+  page: string;
 }
 
 export interface ConnectionHandlers {
@@ -198,7 +200,7 @@ export class Connection {
       return this.handlers.notImproved("failed");
     if (this.better !== undefined) return;
     const offer = this.currentOffer();
-    const transport = new QuicTransport(this.session.webTransport, offer, this.transportHandlers);
+    const transport = new QuicTransport(this.session, offer, this.transportHandlers);
     this.better = { transport, why };
   }
 
@@ -263,7 +265,7 @@ export class Connection {
       this.opening.push(new WebSocketTransport(this.session, this.transportHandlers));
     if (useWebTransport)
       this.opening.push(
-        new QuicTransport(this.session.webTransport, this.currentOffer(), this.transportHandlers),
+        new QuicTransport(this.session, this.currentOffer(), this.transportHandlers),
       );
   }
 

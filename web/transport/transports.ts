@@ -155,12 +155,12 @@ export class QuicTransport implements Transport {
   private over = false;
 
   constructor(
-    url: string,
+    session: { webTransport: string; page: string },
     offered: Promise<WebTransportOffer | undefined>,
     handlers: TransportHandlers,
   ) {
     this.timer = setTimeout(() => this.end(handlers), OPEN_MS_MAX);
-    this.run(url, offered, handlers).then(
+    this.run(session, offered, handlers).then(
       () => this.end(handlers),
       () => this.end(handlers),
     );
@@ -214,13 +214,13 @@ export class QuicTransport implements Transport {
   }
 
   private async run(
-    url: string,
+    { webTransport, page }: { webTransport: string; page: string },
     offered: Promise<WebTransportOffer | undefined>,
     handlers: TransportHandlers,
   ): Promise<void> {
     const offer = await offered;
     if (offer === undefined || this.over) return;
-    const session = new WebTransport(`${url}?key=${offer.key}`, {
+    const session = new WebTransport(`${webTransport}?key=${offer.key}&page=${page}`, {
       serverCertificateHashes: [{ algorithm: "sha-256", value: offer.certificate }],
       congestionControl: "low-latency",
     });

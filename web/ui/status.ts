@@ -4,7 +4,8 @@
 // picture.
 // Knows states and texts; never sockets.
 
-import type { ConnectionState } from "../engine/messages";
+import type { ConnectionState, Opening, ShownElsewhere } from "../engine/messages";
+import { language, say } from "./words";
 
 /** A shorter delay is over before it is read. */
 const WAIT_MS_SHOWN_MIN = 1_500;
@@ -18,7 +19,9 @@ export interface StatusOptions {
   /** Repeats the retry delay for sighted users: it changes every second. */
   countdown: HTMLElement;
   button: HTMLButtonElement;
-  retry(): void;
+  /** A second choice. */
+  other: HTMLButtonElement;
+  retry(opening?: Opening): void;
 }
 
 export class StatusCard {
@@ -26,9 +29,12 @@ export class StatusCard {
   private buffering = true;
   /** Whether the text is about buffered keys. */
   private aboutKeys = false;
+  /** What the button's attempt does. */
+  private opening: Opening | undefined;
 
   constructor(private readonly options: StatusOptions) {
-    options.button.addEventListener("click", () => options.retry());
+    options.button.addEventListener("click", () => options.retry(this.opening));
+    options.other.addEventListener("click", () => options.retry("joins"));
   }
 
   /** Whether keys typed without a connection will be sent. */
@@ -39,10 +45,13 @@ export class StatusCard {
 
   /** `pictured`: there is a picture, which stays visible. */
   show(state: ConnectionState, pictured: boolean): void {
-    const { element, button, countdown } = this.options;
+    const { element, button, other, countdown } = this.options;
     clearInterval(this.timer);
     countdown.textContent = "";
     button.hidden = true;
+    other.hidden = true;
+    this.opening = undefined;
+    element.lang = "en";
     element.hidden = state.name === "connected";
     element.className = !pictured ? "card" : state.name === "closed" ? "card aside" : "pill";
     this.aboutKeys =
@@ -70,9 +79,26 @@ export class StatusCard {
         this.setText(state.title, state.reason);
         button.textContent = "Connect again";
         button.hidden = !state.canRetry;
+        if (state.shown !== undefined) this.showElsewhere(state.shown);
         button.focus();
         break;
     }
+  }
+
+  /** In the person's language, as the list of their desktops is. */
+  private showElsewhere(shown: ShownElsewhere): void {
+    const { element, button, other } = this.options;
+    element.lang = language;
+    this.opening = "takes over";
+    if (shown === "opened") {
+      this.setText(say("openedElsewhere"), say("takenOver"));
+      button.textContent = say("takeBack");
+      return;
+    }
+    this.setText(say("shownElsewhere"), say("takeOrJoin"));
+    button.textContent = say("takeOver");
+    other.textContent = say("join");
+    other.hidden = false;
   }
 
   private retryNote(failures: number, pictured: boolean): string {
