@@ -26,6 +26,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"],
     ),
     ("thinc-transport", &["thinc-protocol"]),
+    // Parses programs' bytes in a process of its own.
+    ("thinc-desk", &[]),
     // The system's library, in C: one process for each login calls it.
     ("thinc-pam", &[]),
     ("thinc-broker", &["thinc-pam", "thinc-protocol", "thinc-session-server", "thinc-transport"]),
@@ -38,6 +40,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-ring",
             "thinc-pixels",
             "thinc-codec-enc",
+            // What the sound server and the session process say to each other.
+            "thinc-desk",
             "thinc-transport",
             "thinc-trace",
             "thinc-x-selection",
@@ -62,6 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "thinc",
         &[
             "thinc-broker",
+            "thinc-desk",
             "thinc-session-server",
             "thinc-transport",
             "thinc-protocol",
@@ -99,6 +104,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "thinc-fuzz",
         &[
             "thinc-broker",
+            "thinc-desk",
             "thinc-region",
             "thinc-protocol",
             "thinc-codec-dec",
