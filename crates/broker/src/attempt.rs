@@ -199,7 +199,7 @@ impl Task {
             .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
             .arg(&self.helper.state)
             .arg(format!("--limits={}", self.helper.limits))
-            .envs(self.helper.lives.iter().map(|(name, time)| (name, time)))
+            .envs(self.helper.for_sessions.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::from(far))
             .stdout(Stdio::null())
             .spawn()?;

@@ -44,6 +44,7 @@ pub const KEYS: &[&str] = &[
     "sharing",
     "opening",
     "remember",
+    "sound",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -75,6 +76,8 @@ pub struct Config {
     pub opening: Option<Opening>,
     /// How long devices are remembered; zero: none is.
     pub remember: Option<Duration>,
+    /// Desktops that are started for people have sound.
+    pub sound: Option<bool>,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -194,6 +197,7 @@ impl Config {
                 "sharing" => entry.flag().map(|value| config.sharing = Some(value)),
                 "opening" => entry.opening().map(|value| config.opening = Some(value)),
                 "remember" => entry.time_or_never().map(|value| config.remember = Some(value)),
+                "sound" => entry.flag().map(|value| config.sound = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -486,7 +490,7 @@ mod tests {
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
                     acme-roots = '/r'\nquic = false\nsharing = false\nopening = 'ask'\n\
-                    remember = '7d'\nend-idle = '8h'\n\
+                    remember = '7d'\nsound = false\nend-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\n\
                     banner = '/b'\n";
@@ -503,6 +507,7 @@ mod tests {
             sharing: Some(false),
             opening: Some(Opening::Ask),
             remember: Some(Duration::from_secs(7 * 86_400)),
+            sound: Some(false),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),

@@ -123,13 +123,14 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         remember: options.remember,
         remember_s: Cell::new(0),
         limits: options.limits,
-        lives: [
+        for_sessions: [
             ("THINC_END_IDLE", options.end_idle),
             ("THINC_END_DISCONNECTED", options.end_disconnected),
         ]
         .into_iter()
         .filter_map(|(name, time)| Some((name, format!("{}s", time?.as_secs()))))
         .chain([(OPENING_VARIABLE, options.opening.word().to_owned())])
+        .chain((!options.sound).then(|| ("THINC_SOUND", "off".to_owned())))
         .collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -193,7 +194,7 @@ pub(crate) struct Helper {
     remember_s: Cell<u32>,
     pub(crate) limits: Limits,
     /// When desktops end, as the environment of `thinc serve`.
-    pub(crate) lives: Vec<(&'static str, String)>,
+    pub(crate) for_sessions: Vec<(&'static str, String)>,
 }
 
 /// What the front answers an ACME server, and who waits until it does.

@@ -32,13 +32,14 @@ use crate::{packets, privileges};
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 6] = [
+const PASSED_ON: [&str; 7] = [
     "THINC_XORG",
     "THINC_DRIVER_DIR",
     "THINC_LOG",
     "THINC_END_IDLE",
     "THINC_END_DISCONNECTED",
     OPENING_VARIABLE,
+    "THINC_SOUND",
 ];
 
 /// Returns when everything of this login has ended.

@@ -45,6 +45,8 @@ pub struct BrokerOptions {
     pub opening: Opening,
     /// How long devices are remembered; zero: none is.
     pub remember: Duration,
+    /// Desktops have sound.
+    pub sound: bool,
     /// QUIC, on the UDP ports of the same numbers.
     pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
@@ -77,6 +79,7 @@ impl BrokerOptions {
             sharing: file.sharing.unwrap_or(true),
             opening: file.opening.unwrap_or(DEFAULT_OPENING),
             remember: file.remember.unwrap_or(REMEMBER),
+            sound: file.sound.unwrap_or(true),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies

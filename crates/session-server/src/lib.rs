@@ -29,6 +29,7 @@ mod quic_port;
 mod recorder;
 mod render;
 mod share;
+pub mod sound;
 mod title;
 mod video;
 pub mod websocket;
@@ -94,6 +95,8 @@ pub struct SessionConfig {
     pub video_encoder: String,
     /// The clipboard.
     pub clipboard: ClipboardConfig,
+    /// Socket of the sound server; none with `--sound off`.
+    pub desk_socket: Option<PathBuf>,
     /// Socket on which a trace can be requested.
     pub trace_socket: PathBuf,
     /// Socket on which `thinc share` makes requests.

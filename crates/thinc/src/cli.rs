@@ -91,6 +91,9 @@ pub(crate) enum Command {
     /// one viewer's connection to it over ssh
     #[command(hide = true)]
     Session(Session),
+    /// The sound server of a session; started by `thinc serve`
+    #[command(hide = true)]
+    Desk,
     /// Runs a program in a process session of its own; used by `thinc serve`
     #[command(hide = true)]
     Launch(Launch),
@@ -189,6 +192,14 @@ pub(crate) struct Serve {
     /// Longest content of the clipboard in either direction, for example 300K or 16M; at most 256M
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
     pub(crate) clipboard_max: u64,
+    /// Whether programs of the session can play sound
+    ///
+    /// They find a sound server of their own, which speaks PulseAudio's protocol; programs that
+    /// know ALSA alone need the package libasound2-plugins. With "off" there is none, and programs
+    /// do not find the user's own one either.
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    #[arg(env = "THINC_SOUND")]
+    pub(crate) sound: Switch,
     /// Order in which changes are sent: shortest remaining first, or in the order of drawing, for
     /// comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
@@ -409,6 +420,7 @@ impl Broker {
             sharing: None,
             opening: None,
             remember: None,
+            sound: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,

@@ -97,6 +97,9 @@ pub(crate) struct Pids {
     pub(crate) xorg: u32,
     pub(crate) session: u32,
     pub(crate) command: u32,
+    /// The sound server. A supervisor of an earlier build has none.
+    #[serde(default)]
+    pub(crate) desk: u32,
 }
 
 /// The content of the `--ready-json` file.

@@ -16,9 +16,11 @@ mod launch;
 mod log;
 mod port;
 mod processes;
+mod restarts;
 mod runtime_dir;
 mod search;
 mod share;
+mod sound;
 mod stdio;
 mod supervisor;
 mod terminal;
@@ -54,6 +56,10 @@ pub fn main() -> ExitCode {
             Some(config) => thinc_session_server::main(config).map_err(Into::into),
             None => stdio::stdio(&session),
         },
+        cli::Command::Desk => {
+            thinc_session_server::start_log();
+            thinc_desk::main().map_err(Into::into)
+        }
         cli::Command::Launch(launch) => launch::launch(&launch),
         cli::Command::Broker(broker) => {
             let is_check = broker.check;

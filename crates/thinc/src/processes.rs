@@ -32,6 +32,7 @@ pub(crate) struct Process {
 pub(crate) struct Processes {
     pub(crate) xorg: Option<Process>,
     pub(crate) session: Option<Process>,
+    pub(crate) desk: Option<Process>,
     pub(crate) window_manager: Option<Process>,
     pub(crate) command: Option<Process>,
     pub(crate) xauthority: Option<Xauthority>,
@@ -39,6 +40,8 @@ pub(crate) struct Processes {
     /// What the session's person calls it.
     pub(crate) title: Option<String>,
     pub(crate) restarts: u32,
+    /// Of the sound server.
+    pub(crate) desk_restarts: u32,
     /// The session process was ended because something was revoked.
     pub(crate) revoked: bool,
 }
@@ -58,15 +61,17 @@ pub(crate) async fn wait(process: &mut Option<Process>) -> ExitStatus {
 
 impl Processes {
     /// Ends all processes: the session process, which tells the viewers, and the applications, then
-    /// the X server.
+    /// the X server and the sound server.
     pub(crate) async fn end(&mut self) {
-        let xorg = self.xorg.as_ref().and_then(|process| process.child.id());
+        let id = |process: &Option<Process>| process.as_ref()?.child.id();
+        let servers = [id(&self.xorg), id(&self.desk)];
         let session = end(&mut self.session, "session", Signal::TERM);
         let applications = end(&mut self.command, "command", Signal::TERM);
         tokio::join!(session, applications);
         // A shell's jobs, daemons, and the window manager.
-        descendants::signal(Signal::TERM, &[xorg]);
-        end(&mut self.xorg, "xorg", Signal::TERM).await;
+        descendants::signal(Signal::TERM, &servers);
+        let xorg = end(&mut self.xorg, "xorg", Signal::TERM);
+        tokio::join!(xorg, end(&mut self.desk, "the sound server", Signal::TERM));
         let _ = timeout(KILL_TIMEOUT, kill_descendants()).await;
     }
 }

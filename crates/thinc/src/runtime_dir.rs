@@ -21,7 +21,7 @@ use thiserror::Error;
 /// Longest path of a Unix socket, in bytes, without its closing zero.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name of a socket in a session's folder, with its slash.
-const SOCKET_NAME_BYTES_MAX: usize = "/control.sock".len();
+const SOCKET_NAME_BYTES_MAX: usize = 1 + PULSE_SOCKET.len();
 
 /// The socket for viewers on this machine.
 const VIEWER_SOCKET: &str = "viewer.sock";
@@ -34,6 +34,13 @@ pub(crate) const TRACE_SOCKET: &str = "trace.sock";
 
 /// The socket on which the session process takes requests of `thinc share`.
 pub(crate) const SHARE_SOCKET: &str = "share.sock";
+
+/// The socket of the sound server for programs: in their own runtime folder, where they look by
+/// themselves.
+pub(crate) const PULSE_SOCKET: &str = "xdg/pulse/native";
+
+/// The socket of the sound server for the session process.
+pub(crate) const DESK_SOCKET: &str = "desk.sock";
 
 /// Why a runtime folder cannot be used.
 #[derive(Debug, Error)]
@@ -155,11 +162,15 @@ impl RuntimeDir {
         Ok((folder, viewers, port_requests))
     }
 
+    /// What went wrong in the folder.
+    pub(crate) fn error(&self, what: &'static str, path: &Path, error: io::Error) -> RuntimeError {
+        RuntimeError::File { what, path: path.to_owned(), error, hint: "" }
+    }
+
     /// Creates a socket in the folder.
-    fn listen(&self, name: &str) -> Result<UnixListener, RuntimeError> {
+    pub(crate) fn listen(&self, name: &str) -> Result<UnixListener, RuntimeError> {
         let socket = self.join(name);
-        let file =
-            |error| RuntimeError::File { what: "create", path: socket.clone(), error, hint: "" };
+        let file = |error| self.error("create", &socket, error);
         let listener = UnixListener::bind(&socket).map_err(file)?;
         // The folder's mode keeps other users out; this mode does so again.
         fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(file)?;

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig, TITLE_RULE, title as title_of};
 use thinc_transport::Scheme;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::cli::{Lossy, Scheduler, Serve, Switch, WindowManager};
 use crate::control::{self, Answer, Pids, Ready, Request, Status};
@@ -28,8 +28,10 @@ use crate::desktop::Program;
 use crate::log::{Log, create_folder, last_lines};
 use crate::port::{Port, now_s, portless_config};
 use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
-use crate::runtime_dir::{RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
+use crate::restarts::Restarts;
+use crate::runtime_dir::{DESK_SOCKET, RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
 use crate::search::{self, SearchError};
+use crate::sound::{self, SoundServer};
 use crate::terminal::{print, print_error};
 use crate::xauthority::{HostName, Xauthority};
 use crate::{MainError, descendants, detach, display, window_manager};
@@ -39,11 +41,6 @@ use crate::{MainError, descendants, detach, display, window_manager};
 const XORG_START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The session process attaches to the driver and reads a certificate.
 const SESSION_START_TIMEOUT: Duration = Duration::from_secs(15);
-/// After this lifetime a session process counts as healthy: its death starts a new count.
-const HEALTHY_AFTER: Duration = Duration::from_secs(10);
-/// Delay before the second restart in a row, doubled for each further one; the first is immediate.
-const RESTART_DELAY: Duration = Duration::from_millis(200);
-const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
 /// The file in the runtime folder with the session process's configuration, which contains the
 /// session's secret.
 const SESSION_CONFIG: &str = "session.json";
@@ -184,6 +181,8 @@ struct SessionContext {
     name: String,
     folder: RuntimeDir,
     logs: PathBuf,
+    /// None with `--sound off`.
+    sound: Option<SoundServer>,
     listeners: Listeners,
     port: Option<Port>,
     xorg: PathBuf,
@@ -238,6 +237,10 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         error,
     })?;
     let (folder, local, port_requests) = RuntimeDir::claim(&name)?;
+    let sound = match options.sound {
+        Switch::On => Some(SoundServer::open(&folder)?),
+        Switch::Off => None,
+    };
     let port = Port::open(&options, &state)?;
     let start = |error| ServeError::Start("the session process", error);
     let tcp = port.as_ref().map(|port| port.listener.try_clone()).transpose().map_err(start)?;
@@ -254,6 +257,7 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         name,
         folder,
         logs,
+        sound,
         listeners: Listeners { local, port_requests, tcp, udp },
         port,
         xorg,
@@ -313,19 +317,23 @@ impl SessionContext {
         command
     }
 
+    /// The log of a process. A restart must not erase the output of the last one.
+    fn open_log(&self, name: &str, restarts: u32) -> Result<Log, ServeError> {
+        let path = self.logs.join(name);
+        let log = match restarts {
+            0 => Log::create(path.clone()),
+            _ => Log::append(path.clone()),
+        };
+        log.map_err(|error| ServeError::File { what: "write", path, error })
+    }
+
     /// Starts a program whose output goes to a log.
     fn spawn_logged(
         &self,
         what: &'static str,
-        log: &str,
+        log: Log,
         command: &mut Command,
     ) -> Result<Process, ServeError> {
-        let path = self.logs.join(log);
-        let log = Log::create(path.clone()).map_err(|error| ServeError::File {
-            what: "write",
-            path,
-            error,
-        })?;
         // One pipe for both, so that lines keep their order.
         let start = |error| ServeError::Start(what, error);
         let (read, write) = io::pipe().map_err(start)?;
@@ -424,7 +432,8 @@ impl SessionContext {
             }
         }
         command.env("XDG_RUNTIME_DIR", self.folder.join(""));
-        processes.xorg = Some(self.spawn_logged("xorg", "xorg.log", &mut command)?);
+        let log_file = self.open_log("xorg.log", 0)?;
+        processes.xorg = Some(self.spawn_logged("xorg", log_file, &mut command)?);
         drop(write);
 
         let mut display = String::new();
@@ -465,6 +474,7 @@ impl SessionContext {
             video: self.options.video.config(),
             video_encoder: self.options.video_encoder.name().to_owned(),
             clipboard: self.options.clipboard(),
+            desk_socket: self.sound.as_ref().map(|_| self.folder.join(DESK_SOCKET)),
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
@@ -516,14 +526,7 @@ impl SessionContext {
 
     /// Starts a session process. Viewers may connect from now on: they wait in the open socket.
     fn spawn_session(&self, processes: &mut Processes) -> Result<ChildStdout, ServeError> {
-        let path = self.logs.join("session.log");
-        // A restart must not erase the output of the last process: the log is continued.
-        let log = if processes.restarts == 0 {
-            Log::create(path.clone())
-        } else {
-            Log::append(path.clone())
-        };
-        let log = log.map_err(|error| ServeError::File { what: "write", path, error })?;
+        let log = self.open_log("session.log", processes.restarts)?;
         let start = |error| ServeError::Start("the session process", error);
         let mut command = self.own_program();
         // The sockets are passed through standard input: no other descriptor has to stay open
@@ -548,6 +551,17 @@ impl SessionContext {
         );
         processes.session = Some(Process { child, log: tokio::spawn(log.copy_from(err)) });
         Ok(out)
+    }
+
+    /// Starts a sound server. Its sockets are open already: nobody has to wait for it.
+    fn spawn_desk(&self, processes: &mut Processes) -> Result<(), ServeError> {
+        let Some(sound) = &self.sound else { return Ok(()) };
+        let what = "the sound server";
+        let mut command =
+            sound.command(self.own_program()).map_err(|error| ServeError::Start(what, error))?;
+        let log = self.open_log("desk.log", processes.desk_restarts)?;
+        processes.desk = Some(self.spawn_logged(what, log, &mut command)?);
+        Ok(())
     }
 
     /// Starts the first session process and waits until it serves viewers.
@@ -589,12 +603,7 @@ impl SessionContext {
         let words = window_manager::command(program, &config)
             .map_err(|error| ServeError::File { what: "write", path: config, error })?;
         let mut command = self.application(&words, &processes.display)?;
-        let path = self.logs.join("window-manager.log");
-        let log = Log::create(path.clone()).map_err(|error| ServeError::File {
-            what: "write",
-            path,
-            error,
-        })?;
+        let log = self.open_log("window-manager.log", 0)?;
         let (child, out, err) = window_manager::spawn(&mut command)
             .map_err(|error| ServeError::Start("the window manager", error))?;
         processes.window_manager = Some(Process { child, log: tokio::spawn(log.copy_from(err)) });
@@ -610,7 +619,7 @@ impl SessionContext {
             error,
         })?;
         let mut command = self.launch(words);
-        for name in REMOVED_ENVIRONMENT {
+        for name in REMOVED_ENVIRONMENT.into_iter().chain(sound::REMOVED_ENVIRONMENT) {
             command.env_remove(name);
         }
         command
@@ -619,7 +628,8 @@ impl SessionContext {
             .env("XDG_RUNTIME_DIR", own_runtime)
             .env("XDG_SESSION_TYPE", "x11")
             .env("THINC_SESSION", &self.name)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.sound.iter().flat_map(SoundServer::environment));
         Ok(command)
     }
 
@@ -632,7 +642,8 @@ impl SessionContext {
         }
         arguments.extend(self.command.iter().cloned());
         let mut command = self.application(&arguments, &processes.display)?;
-        processes.command = Some(self.spawn_logged("command", "command.log", &mut command)?);
+        let log = self.open_log("command.log", 0)?;
+        processes.command = Some(self.spawn_logged("command", log, &mut command)?);
         Ok(())
     }
 
@@ -670,6 +681,7 @@ impl SessionContext {
                 xorg: pid(&processes.xorg),
                 session: pid(&processes.session),
                 command: pid(&processes.command),
+                desk: pid(&processes.desk),
             },
         }
     }
@@ -756,6 +768,7 @@ async fn run_processes(
 ) -> Result<SessionEnd, ServeError> {
     // Before anything that could change it.
     let host_name = HostName::watch();
+    context.spawn_desk(processes)?;
     context.start_xorg(processes).await?;
     // Both need only X.
     let starting = context.start_window_manager(processes)?;
@@ -777,12 +790,11 @@ async fn run_processes(
         print("\nCtrl-C ends the session; closing the terminal does not.");
     }
 
-    let mut started = Instant::now();
-    let mut deaths_in_row = 0u32;
-    let mut restart_at: Option<Instant> = None;
+    let (mut restarts, mut desk_restarts) = (Restarts::new(), Restarts::new());
     let mut child_ended = signal(SignalKind::child()).map_err(ServeError::Signals)?;
     loop {
         let (xorg, session) = (&mut processes.xorg, &mut processes.session);
+        let desk = &mut processes.desk;
         let (window_manager, command) = (&mut processes.window_manager, &mut processes.command);
         tokio::select! {
             status = wait(window_manager) => {
@@ -809,29 +821,41 @@ async fn run_processes(
                 }
                 if std::mem::take(&mut processes.revoked) {
                     print_error("thinc: links and logins were revoked; restarting");
-                    restart_at = Some(Instant::now());
+                    restarts.ended();
                     continue;
                 }
-                let was_healthy = started.elapsed() >= HEALTHY_AFTER;
-                deaths_in_row = if was_healthy { 1 } else { deaths_in_row + 1 };
-                let pause = restart_delay(deaths_in_row);
+                let pause = restarts.died();
                 let log = context.logs.join("session.log");
                 print_error(&match pause {
                     Duration::ZERO => {
                         format!("thinc: the session process ended ({status}); restarting it")
                     }
                     _ => format!(
-                        "thinc: the session process ended ({status}), {deaths_in_row} times in a \
-                         row; restarting it in {pause:?}. See {}",
+                        "thinc: the session process ended ({status}), {} times in a row; \
+                         restarting it in {pause:?}. See {}",
+                        restarts.in_row,
                         log.display()
                     ),
                 });
-                restart_at = Some(Instant::now() + pause);
             }
-            () = until(restart_at) => {
-                restart_at = None;
+            status = wait(desk) => {
+                processes.desk = None;
+                let pause = desk_restarts.died();
+                print_error(&format!(
+                    "thinc: the sound server ended ({status}); restarting it in {pause:?}. Programs \
+                     have sound again once they are restarted. See {}",
+                    context.logs.join("desk.log").display()
+                ));
+            }
+            () = desk_restarts.due() => {
+                processes.desk_restarts += 1;
+                if let Err(error) = context.spawn_desk(processes) {
+                    print_error(&format!("thinc: {error}"));
+                    desk_restarts.failed();
+                }
+            }
+            () = restarts.due() => {
                 processes.restarts += 1;
-                started = Instant::now();
                 match context.spawn_session(processes) {
                     // Keep the reading end open and drain it: its output must not fail.
                     Ok(mut out) => drop(tokio::spawn(async move {
@@ -839,15 +863,15 @@ async fn run_processes(
                     })),
                     Err(error) => {
                         print_error(&format!("thinc: {error}"));
-                        deaths_in_row += 1;
-                        restart_at = Some(Instant::now() + restart_delay(deaths_in_row));
+                        restarts.failed();
                     }
                 }
             }
             _ = child_ended.recv() => {
                 let id = |process: &Option<Process>| process.as_ref()?.child.id();
-                let Processes { xorg, session, window_manager, command, .. } = &*processes;
-                descendants::reap(&[id(xorg), id(session), id(window_manager), id(command)]);
+                let Processes { xorg, session, desk, window_manager, command, .. } = &*processes;
+                let own = [xorg, session, desk, window_manager, command];
+                descendants::reap(&own.map(id));
             }
             () = host_name.changed() => {
                 let rewritten = processes.xauthority.as_ref().map_or(Ok(()), Xauthority::rewrite);
@@ -891,34 +915,9 @@ fn xorg_lines(log: &Path) -> String {
     if lines.is_empty() { last_lines(log, 8, |_| true) } else { lines }
 }
 
-/// The first restart is immediate; each further one in a row waits twice as long.
-fn restart_delay(deaths_in_row: u32) -> Duration {
-    match deaths_in_row {
-        0 | 1 => Duration::ZERO,
-        n => (RESTART_DELAY * 2u32.saturating_pow((n - 2).min(16))).min(RESTART_DELAY_MAX),
-    }
-}
-
-/// Never returns without a moment.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment.into()).await,
-        None => std::future::pending().await,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_restart_is_immediate_and_further_ones_are_delayed_more_and_more() {
-        let waits: Vec<Duration> = (1..=20).map(restart_delay).collect();
-        assert_eq!(waits[0], Duration::ZERO);
-        assert_eq!(waits[1], RESTART_DELAY);
-        assert!(waits.is_sorted());
-        assert_eq!(waits[19], RESTART_DELAY_MAX);
-    }
 
     #[test]
     fn a_secret_is_not_written_to_an_existing_file_or_link() {

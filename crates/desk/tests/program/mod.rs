@@ -215,6 +215,11 @@ impl Desk {
         self.server.was_read(id, length);
     }
 
+    /// Reads what there is for a program, to be returned by `events` later.
+    pub fn collect(&mut self, program: &Program) {
+        self.read(program.id);
+    }
+
     /// What the program has read since the last call.
     pub fn events(&mut self, program: &Program) -> Events {
         self.read(program.id);

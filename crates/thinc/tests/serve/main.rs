@@ -21,6 +21,7 @@ mod opening;
 mod preferences;
 mod quic;
 mod sharing;
+mod sound;
 mod starting;
 mod stdio;
 mod strangers;
