@@ -22,9 +22,18 @@ fn main() -> io::Result<()> {
     let mut paths = std::env::args().skip(1);
     let mut path = || paths.next().ok_or(io::Error::other("expected LISTEN SERVER FILE"));
     let listener = UnixListener::bind(path()?)?;
-    let (server_path, mut file) = (path()?, File::create(path()?)?);
-    let (mut program, _) = listener.accept()?;
-    let mut server = UnixStream::connect(server_path)?;
+    let (server, file) = (path()?, path()?);
+    // Chromium has a connection for its devices and one for each stream.
+    for (number, program) in listener.incoming().enumerate() {
+        let (program, server) = (program?, UnixStream::connect(&server)?);
+        let file = File::create(format!("{file}.{number}"))?;
+        std::thread::spawn(move || record(program, server, file));
+    }
+    Ok(())
+}
+
+/// Until the program ends.
+fn record(mut program: UnixStream, mut server: UnixStream, mut file: File) -> io::Result<()> {
     let (mut answers, mut back) = (server.try_clone()?, program.try_clone()?);
     std::thread::spawn(move || {
         let _ = io::copy(&mut answers, &mut back);
@@ -62,8 +71,6 @@ fn anonymous(message: &[u8]) -> Vec<u8> {
     match &mut command {
         Command::SetClientName(props) => replace(props),
         Command::UpdateClientProplist(params) => replace(&mut params.props),
-        Command::CreatePlaybackStream(params) => replace(&mut params.props),
-        Command::CreateRecordStream(params) => replace(&mut params.props),
         Command::Auth(params) => params.cookie.fill(0),
         _ => return message.to_vec(),
     }
@@ -79,7 +86,6 @@ fn replace(props: &mut Props) {
         (Prop::ApplicationProcessMachineId, c"0"),
         (Prop::ApplicationProcessSessionId, c"0"),
         (Prop::ApplicationProcessId, c"1"),
-        (Prop::MediaFilename, c"sound"),
         (Prop::WindowX11Display, c":0"),
     ] {
         if props.get(prop).is_some() {
