@@ -12,6 +12,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-pixels", &["thinc-region"]),
     ("thinc-codec-dec", &["thinc-region", "thinc-protocol"]),
     ("thinc-clipboard", &["thinc-protocol"]),
+    ("thinc-sound", &["thinc-protocol"]),
     // Decoders of untrusted images, on threads: shells use it, never a core.
     ("thinc-clip-convert", &["thinc-protocol"]),
     ("thinc-video", &["thinc-region", "thinc-protocol"]),
@@ -20,7 +21,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // An X client; the cores decide what is transferred.
     ("thinc-x-selection", &["thinc-protocol", "thinc-clip-convert"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
-    ("thinc-session-core", &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard"]),
+    (
+        "thinc-session-core",
+        &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard", "thinc-sound"],
+    ),
     (
         "thinc-viewer-core",
         &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"],
@@ -45,6 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-transport",
             "thinc-trace",
             "thinc-x-selection",
+            "thinc-sound",
             "thinc-video",
             "thinc-h264",
         ],
@@ -55,12 +60,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-region",
             "thinc-protocol",
             "thinc-viewer-core",
+            "thinc-sound",
             "thinc-transport",
             "thinc-x-selection",
             "thinc-video",
             "thinc-h264",
         ],
     ),
+    // On a browser's audio thread.
+    ("thinc-sound-web", &["thinc-protocol", "thinc-sound"]),
     ("thinc-viewer-web", &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-video"]),
     (
         "thinc",
@@ -117,6 +125,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-clip-convert",
             "thinc-video",
             "thinc-h264",
+            "thinc-sound",
         ],
     ),
     // Drives the programs from outside, like a person.
@@ -134,6 +143,7 @@ const PURE: &[&str] = &[
     "thinc-pixels",
     "thinc-codec-dec",
     "thinc-clipboard",
+    "thinc-sound",
     "thinc-video",
     "thinc-session-core",
     "thinc-viewer-core",

@@ -15,6 +15,7 @@ pub mod parity;
 pub mod people;
 pub mod retained;
 pub mod session;
+pub mod sound;
 pub mod video;
 pub mod viewer;
 pub mod wire;

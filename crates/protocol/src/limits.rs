@@ -109,3 +109,11 @@ pub const ARRIVED_DISCARDED_MAX: usize = 32;
 pub const EARLY_BYTES_MAX: usize = 256;
 /// Most monitors a viewer may have.
 pub const DISPLAYS_MAX: usize = 16;
+/// Longest SOUND, in bytes with its kind and length: one datagram on any path that QUIC accepts.
+pub const SOUND_BYTES_MAX: usize = 1200;
+/// Most frames of one SOUND: its own and two repeats.
+pub const SOUND_FRAMES_MAX: usize = 3;
+/// Furthest repeat in a SOUND, in frames.
+pub const SOUND_BACK_MAX: u8 = 8;
+/// Lengths that a frame of sound may have, in samples at 48 kHz: 2.5, 5, 10 and 20 ms.
+pub const SOUND_FRAME_SAMPLES: [u16; 4] = [120, 240, 480, 960];

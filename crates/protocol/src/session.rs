@@ -15,6 +15,7 @@ use crate::limits::{
 use crate::people::{
     OpenInvitation, People, PersonPointer, Shared, decode_invitations, encode_invitations,
 };
+use crate::sound::{SoundFormat, SoundPacket};
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
@@ -77,6 +78,10 @@ pub enum SessionMessage<'a> {
     /// In which directions the clipboard is shared with the owner's viewers; to those with
     /// `ViewerCaps::CLIP_POLICY`.
     ClipPolicy(ClipDirections),
+    /// How the sound from here on is coded; to a viewer that has sent `SoundWant`.
+    SoundFormat(SoundFormat),
+    /// Sound; as a datagram, or on the stream.
+    Sound(SoundPacket<'a>),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -121,6 +126,8 @@ impl SessionCaps {
     pub const EARLY: u32 = 1 << 2;
     /// Accepts `InputEvent::MotionBy`.
     pub const RELATIVE: u32 = 1 << 3;
+    /// Has sound, and accepts `SoundWant`, if the viewer has `ViewerCaps::SOUND`.
+    pub const SOUND: u32 = 1 << 4;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.
@@ -264,6 +271,8 @@ mod kind {
     pub(super) const DISPLAYS: u8 = 0x0e;
     pub(super) const INPUT_RECEIVED: u8 = 0x0f;
     pub(super) const RELATIVE_WANTED: u8 = 0x16;
+    pub(super) const SOUND_FORMAT: u8 = 0x17;
+    pub(super) const SOUND: u8 = 0x18;
     pub(super) const PEOPLE: u8 = 0x20;
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
@@ -306,6 +315,8 @@ impl<'a> SessionMessage<'a> {
     /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
     /// 0x0f INPUT RECEIVED  input varint
     /// 0x16 RELATIVE WANTED u8 (0 not wanted, 1 wanted)
+    /// 0x17 SOUND FORMAT see `SoundFormat`
+    /// 0x18 SOUND        see `SoundPacket`
     /// 0x20 PEOPLE       own number varint | count varint | for each: number varint |
     ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
@@ -360,6 +371,12 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::RelativeWanted(wanted) => {
                 put_message(out, kind::RELATIVE_WANTED, |out| out.push(u8::from(*wanted)))
+            }
+            SessionMessage::SoundFormat(format) => {
+                put_message(out, kind::SOUND_FORMAT, |out| format.encode_body(out))
+            }
+            SessionMessage::Sound(packet) => {
+                put_message(out, kind::SOUND, |out| packet.encode_body(out))
             }
             SessionMessage::Notice(text) => {
                 put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
@@ -462,6 +479,13 @@ impl<'a> SessionMessage<'a> {
                     });
                 }
             },
+            kind::SOUND_FORMAT => (
+                SessionMessage::SoundFormat(SoundFormat::decode_body(&mut reader)?),
+                "a sound format",
+            ),
+            kind::SOUND => {
+                (SessionMessage::Sound(SoundPacket::decode_body(&mut reader)?), "a sound")
+            }
             kind::PEOPLE => {
                 (SessionMessage::People(People::decode_body(&mut reader)?), "a list of people")
             }

@@ -15,6 +15,7 @@ use crate::limits::{
 };
 use crate::people::Share;
 use crate::retained::RetainedTiles;
+use crate::sound::{SoundState, SoundWant};
 use crate::video::VideoStatus;
 use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
 
@@ -59,6 +60,10 @@ pub enum ViewerMessage {
     RetainedTiles(RetainedTiles),
     /// A clipboard message.
     Clip(ClipMessage),
+    /// What sound the viewer wants; to a session with `SessionCaps::SOUND`, as is the next.
+    SoundWant(SoundWant),
+    /// What it plays.
+    SoundState(SoundState),
     /// The owner asks to share the session, or to change what a guest may do.
     Share(Share),
     /// The owner chooses in which directions the clipboard is shared with their viewers; only after
@@ -193,6 +198,8 @@ impl ViewerCaps {
     pub const JOINS: u32 = 1 << 19;
     /// Accepts `ClipPolicy`, and may send one then.
     pub const CLIP_POLICY: u32 = 1 << 20;
+    /// Plays sound: accepts `SoundFormat` and `Sound` once it has sent `SoundWant`.
+    pub const SOUND: u32 = 1 << 21;
 }
 
 /// Acknowledges updates.
@@ -317,6 +324,8 @@ mod kind {
     pub(super) const ARRIVED: u8 = 0x15;
     pub(super) const RETAINED: u8 = 0x16;
     pub(super) const EARLY: u8 = 0x17;
+    pub(super) const SOUND_WANT: u8 = 0x18;
+    pub(super) const SOUND_STATE: u8 = 0x19;
     pub(super) const SHARE: u8 = 0x20;
     pub(super) const CLIP_POLICY: u8 = 0x21;
 }
@@ -364,6 +373,8 @@ impl ViewerMessage {
     /// 0x16 RETAINED width | height | x | y | part width | part height, all varint | edge u8 |
     ///               key 32 bytes | hashes, 8 bytes each
     /// 0x17 EARLY    offset varint64 | count varint | bytes
+    /// 0x18 SOUND WANT  see `SoundWant`
+    /// 0x19 SOUND STATE  see `SoundState`
     /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
@@ -436,6 +447,12 @@ impl ViewerMessage {
                 put_message(out, kind::RETAINED, |out| held.encode_body(out))
             }
             ViewerMessage::Clip(message) => message.encode(out),
+            ViewerMessage::SoundWant(want) => {
+                put_message(out, kind::SOUND_WANT, |out| want.encode_body(out))
+            }
+            ViewerMessage::SoundState(state) => {
+                put_message(out, kind::SOUND_STATE, |out| state.encode_body(out))
+            }
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
@@ -493,6 +510,13 @@ impl ViewerMessage {
             kind::CLIP_POLICY => (
                 ViewerMessage::ClipPolicy(ClipDirections::decode_body(&mut reader)?),
                 "a clipboard's policy",
+            ),
+            kind::SOUND_WANT => {
+                (ViewerMessage::SoundWant(SoundWant::decode_body(&mut reader)?), "a wanted sound")
+            }
+            kind::SOUND_STATE => (
+                ViewerMessage::SoundState(SoundState::decode_body(&mut reader)?),
+                "a state of sound",
             ),
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")

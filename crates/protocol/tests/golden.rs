@@ -16,6 +16,9 @@ use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed,
     ScreenPart, SessionHello, SessionMessage, Update,
 };
+use thinc_protocol::sound::{
+    SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
+};
 use thinc_protocol::video::{
     Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
@@ -195,6 +198,35 @@ fn viewer_messages_have_these_bytes() {
             ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
             vec![32, 4, 5, 4, 0xac, 2],
         ),
+        (
+            ViewerMessage::SoundWant(SoundWant {
+                codecs: SoundCodec::S16.bit() | SoundCodec::Opus.bit(),
+                frame_min: 480,
+                bitrate_max: 128_000,
+                muted: false,
+            }),
+            vec![24, 7, 3, 0xe0, 3, 0x80, 0xe8, 7, 0],
+        ),
+        (
+            ViewerMessage::SoundState(SoundState {
+                heard: 300,
+                delay_us: 20_000,
+                received: 500,
+                lost: 2,
+                concealed: 1,
+                runs: 0,
+                lag_us: None,
+            }),
+            vec![25, 10, 0xac, 2, 0xa0, 0x9c, 1, 0xf4, 3, 2, 1, 0],
+        ),
+        (
+            ViewerMessage::SoundState(SoundState {
+                heard: 300,
+                lag_us: Some(-2),
+                ..SoundState::default()
+            }),
+            vec![25, 8, 0xac, 2, 0, 0, 0, 0, 0, 3],
+        ),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
             ViewerMessage::Cache(CacheOffer {
@@ -212,11 +244,15 @@ fn viewer_messages_have_these_bytes() {
         let (kind, body) = frame(&golden);
         assert_eq!(ViewerMessage::decode(&MessageFrame { kind, body: &body }), Ok(message));
         for cut in 0..body.len() {
-            // Only an ack may end after its first field, as the shorter message.
+            // Only these have a shorter form: an ack of one field, and a state of sound without
+            // its last field.
             let short = ViewerMessage::decode(&MessageFrame { kind, body: &body[..cut] });
-            assert!(short.is_err() || (kind == 3 && cut == 2), "cut to {cut}: {short:?}");
+            let is_short_form = matches!((kind, cut), (3, 2) | (25, 7));
+            assert!(short.is_err() || is_short_form, "cut to {cut}: {short:?}");
         }
-        let long = [&body[..], &[0]].concat();
+        // After the short form of a state of sound, the first byte would be its last field.
+        let surplus: &[u8] = if kind == 25 { &[0, 0] } else { &[0] };
+        let long = [&body[..], surplus].concat();
         assert!(
             ViewerMessage::decode(&MessageFrame { kind, body: &long }).is_err(),
             "one byte too many: {long:?}"
@@ -389,6 +425,41 @@ fn session_messages_have_these_bytes() {
                 36, 16, 1, 0xac, 2, 53, 1, 2, 0x80, 0xa4, 0xa7, 0xda, 6, 4, b't', b'a', b'l', b'k',
             ],
         ),
+        (
+            SessionMessage::SoundFormat(SoundFormat {
+                generation: 7,
+                codec: SoundCodec::Opus,
+                channels: 2,
+                frame: 480,
+            }),
+            vec![23, 5, 7, 1, 2, 0xe0, 3],
+        ),
+        (
+            SessionMessage::Sound(SoundPacket {
+                generation: 7,
+                number: 300,
+                time: 10_000,
+                silence_follows: false,
+                discontinuity: true,
+                frames: vec![
+                    SoundFrame { back: 0, bytes: &[1, 2] },
+                    SoundFrame { back: 1, bytes: &[3] },
+                    SoundFrame { back: 3, bytes: &[4] },
+                ],
+            }),
+            vec![24, 17, 7, 0xac, 2, 0x90, 0x4e, 2, 3, 0, 2, 1, 2, 1, 1, 3, 3, 1, 4],
+        ),
+        (
+            SessionMessage::Sound(SoundPacket {
+                generation: 0,
+                number: 0,
+                time: 0,
+                silence_follows: true,
+                discontinuity: false,
+                frames: vec![SoundFrame { back: 0, bytes: &[9] }],
+            }),
+            vec![24, 8, 0, 0, 0, 1, 1, 0, 1, 9],
+        ),
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
         (SessionMessage::Name("hi".into()), vec![37, 3, 2, b'h', b'i']),
         (
@@ -456,6 +527,22 @@ fn session_messages_out_of_bounds_are_refused() {
         (32, &[0, 1, 1, 0, 0, 1, 27], "a control character in a name"),
         (33, &[1, 2, 0], "neither done nor refused"),
         (34, &[1, 0x80, 0x80, 4, 0], "a pointer outside any screen"),
+        (23, &[1, 2, 2, 0xe0, 3], "no such codec"),
+        (23, &[1, 1, 3, 0xe0, 3], "three channels"),
+        (23, &[1, 1, 2, 0xe1, 3], "no such length of a frame"),
+        (23, &[1, 0, 2, 0xe0, 3], "a plain frame longer than a packet"),
+        (24, &[1, 9, 1, 4, 1, 0, 1, 9], "an unknown flag of a sound"),
+        (24, &[1, 9, 1, 0, 0], "a sound of nothing"),
+        (24, &[1, 9, 1, 0, 4, 0, 1, 9, 1, 1, 9, 2, 1, 9, 3, 1, 9], "frames too many"),
+        (24, &[1, 9, 1, 0, 1, 1, 1, 9], "a packet without its own frame"),
+        (24, &[1, 9, 1, 0, 2, 0, 1, 9, 0, 1, 9], "its own frame twice"),
+        (24, &[1, 9, 1, 0, 2, 0, 1, 9, 9, 1, 9], "a repeat too far back"),
+        (24, &[1, 9, 1, 0, 3, 0, 1, 9, 2, 1, 9, 1, 1, 9], "repeats out of order"),
+        (24, &[1, 0, 1, 0, 2, 0, 1, 9, 1, 1, 9], "a frame before the first"),
+        (24, &[1, 9, 1, 0, 1, 0, 0], "an empty frame"),
+        (24, &[1, 9, 1, 0, 1, 0, 2, 9], "a frame cut off"),
+        (24, &[1, 9, 1, 0, 1, 0, 1, 9, 9], "more than a sound"),
+        (24, &[1, 9, 1, 0, 1, 0, 0xb1, 9], "a frame over the limit"),
         (22, &[], "no such message"),
         (0, &[], "no such message"),
     ] {

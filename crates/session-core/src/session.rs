@@ -15,6 +15,7 @@ mod displays;
 mod input;
 mod people;
 mod rights;
+mod sound;
 
 use std::collections::VecDeque;
 
@@ -178,6 +179,7 @@ pub struct Session {
     scheduling: Scheduling,
     lossy: LossyPolicy,
     video: VideoPolicy,
+    has_sound: bool,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -228,6 +230,7 @@ impl Session {
             scheduling: config.scheduling,
             lossy: config.lossy,
             video: config.video,
+            has_sound: false,
             #[cfg(feature = "mutations")]
             mutation: None,
         }
@@ -537,6 +540,7 @@ impl Session {
             scheduling: self.scheduling,
             lossy: self.lossy,
             video: self.video,
+            has_sound: self.has_sound,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
             #[cfg(feature = "mutations")]
@@ -568,6 +572,7 @@ impl Session {
             scheduling: self.scheduling,
             lossy: self.lossy,
             video: self.video,
+            has_sound: self.has_sound,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
             #[cfg(feature = "mutations")]
@@ -737,6 +742,9 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::Clip(message) => self.handle_clip(at, message, now),
+            ViewerMessage::SoundWant(_) | ViewerMessage::SoundState(_) => {
+                self.handle_sound_message(at, message, now)
+            }
             // The shell reads the reason, and the end of the stream follows.
             ViewerMessage::Close(_) => Ok(()),
         }

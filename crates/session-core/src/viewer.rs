@@ -8,6 +8,7 @@ mod delivery;
 mod people;
 mod received;
 mod retained;
+mod sound;
 mod video;
 mod view;
 
@@ -46,6 +47,7 @@ use crate::video::{VideoStats, Videos};
 
 use people::{Notices, PeopleNews, SessionNews};
 use retained::Retained;
+use sound::SoundLane;
 use view::ViewState;
 
 /// Identifies a viewer of a session; never reused in one session process.
@@ -81,6 +83,9 @@ pub enum Violation {
     /// Too many barriers.
     #[error("more than {0} barriers wait")]
     Barriers(usize),
+    /// Messages of sound in a session without it, or by a viewer without it.
+    #[error("a message of sound, which was not announced")]
+    Sound,
     /// A clipboard error.
     #[error(transparent)]
     Clipboard(#[from] ClipError),
@@ -142,6 +147,8 @@ pub struct ViewerStats {
     pub presented: Option<Presented>,
     /// Its videos.
     pub video: VideoStats,
+    /// Packets of sound sent.
+    pub sounds: u64,
 }
 
 /// Most barriers that wait.
@@ -214,6 +221,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) scheduling: Scheduling,
     pub(crate) lossy: LossyPolicy,
     pub(crate) video: VideoPolicy,
+    pub(crate) has_sound: bool,
     /// Estimated encoding time of the jobs of all viewers.
     pub(crate) encode_work: Micros,
     pub(crate) clipboard: ClipboardPolicy,
@@ -254,6 +262,8 @@ pub(crate) struct Viewer {
     refresh: Refresh,
     pub(crate) videos: Videos,
     pub(crate) clipboard: Endpoint,
+    /// If it plays the session's sound.
+    sound: Option<SoundLane>,
     /// Since when a piece of clipboard content waits to be sent.
     clip_waits_since: Option<Micros>,
     estimate: SizeEstimate,
@@ -344,6 +354,7 @@ impl Viewer {
             refresh: Refresh::default(),
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
             clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
+            sound: SoundLane::new(hello.caps, screen.has_sound),
             clip_waits_since: None,
             estimate: SizeEstimate::default(),
             packed: Vec::new(),
@@ -508,6 +519,7 @@ impl Viewer {
             || self.flow.in_flight() > 0
             || !self.refresh.is_empty()
             || self.clip_waits_since.is_some()
+            || self.sound.as_ref().is_some_and(SoundLane::has_waiting)
     }
 
     /// Counts a message, whose handling costs about a microsecond. A viewer whose path was blocked
@@ -742,7 +754,7 @@ impl Viewer {
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
             let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
-            let caps = clipboard | relative | self.datagram_caps();
+            let caps = clipboard | relative | self.datagram_caps() | self.sound_caps();
             let hello = SessionHello {
                 version: self.version,
                 caps,
@@ -815,6 +827,7 @@ impl Viewer {
         if self.awaits_resumption(now) {
             return out.len() > start;
         }
+        self.transmit_sound(packer, now, out);
         self.transmit_late_clip(now, out);
         self.repeat(packer, now);
         self.probe_path(packer, now);

@@ -138,7 +138,8 @@ impl Pipeline for Ids {
                 | ViewerCaps::LOSSY
                 | ViewerCaps::PACKED
                 | ViewerCaps::VIDEO
-                | ViewerCaps::H264,
+                | ViewerCaps::H264
+                | ViewerCaps::SOUND,
             size: Size::default(),
             message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
             name: "ids".into(),

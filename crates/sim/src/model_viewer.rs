@@ -242,6 +242,8 @@ impl ModelViewer {
             | SessionMessage::Notice(_)
             | SessionMessage::Name(_)
             | SessionMessage::ClipPolicy(_)
+            | SessionMessage::SoundFormat(_)
+            | SessionMessage::Sound(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

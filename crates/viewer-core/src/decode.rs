@@ -25,6 +25,7 @@ use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
 use crate::outbox::Outbox;
 use crate::path_watch::PathWatch;
+use crate::sound::SoundChannel;
 use crate::stats::ViewerStats;
 use crate::stream_tail::StreamTail;
 use crate::unacked_input::UnackedInput;
@@ -48,6 +49,7 @@ pub(crate) struct State {
     pub(crate) cache: GrantedCache,
     pub(crate) clipboard: Clipboard,
     pub(crate) videos: Videos,
+    pub(crate) sound: SoundChannel,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
     pub(crate) stream_tail: StreamTail,
@@ -136,6 +138,7 @@ impl State {
             cache: GrantedCache::default(),
             clipboard: Clipboard::new(clipboard),
             videos: Videos::new(caps),
+            sound: SoundChannel::new(caps),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
             path_watch: PathWatch::default(),
@@ -195,6 +198,7 @@ impl State {
                 self.stream_tail.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
                 self.takes_relative = hello.caps & SessionCaps::RELATIVE != 0;
                 self.clipboard.handle_hello(&hello);
+                self.sound.handle_hello(hello.caps, &mut self.outbox);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
             SessionMessage::Geometry(geometry) => {
@@ -284,6 +288,8 @@ impl State {
             SessionMessage::Invitations(invitations) => {
                 self.events.push(ViewerEvent::Invitations(invitations))
             }
+            SessionMessage::SoundFormat(format) => self.sound.handle_format(format)?,
+            SessionMessage::Sound(packet) => self.sound.handle_packet(packet, now)?,
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::Name(name) => self.events.push(ViewerEvent::Renamed(name)),
             SessionMessage::ClipPolicy(directions) => {
@@ -302,7 +308,7 @@ impl State {
         self.apply_ready_updates(now)
     }
 
-    /// An update arrived as a datagram; it is applied when it is its turn.
+    /// An update or sound arrived as a datagram; an update is applied when it is its turn.
     pub(crate) fn handle_datagram(&mut self, bytes: &[u8], now: Micros) -> Result<(), ViewerError> {
         if !self.takes_datagrams || self.greeted && !self.order.is_on {
             return Err(ViewerError::Order("a datagram without the datagram capability"));
@@ -310,13 +316,14 @@ impl State {
         if bytes == PROBE {
             return Ok(()); // a path probe; the transport's acknowledgement answers it
         }
-        let SessionMessage::Update(Update { seq, after, epoch, packed: None, .. }) =
-            SessionMessage::decode(&MessageFrame::from_datagram(bytes)?)?
-        else {
-            return Err(ViewerError::Order("a datagram that is not one unpacked update"));
-        };
-        self.order.insert(seq, after, epoch, bytes, now);
-        self.apply_ready_updates(now)
+        match SessionMessage::decode(&MessageFrame::from_datagram(bytes)?)? {
+            SessionMessage::Update(Update { seq, after, epoch, packed: None, .. }) => {
+                self.order.insert(seq, after, epoch, bytes, now);
+                self.apply_ready_updates(now)
+            }
+            SessionMessage::Sound(packet) => self.sound.handle_packet(packet, now),
+            _ => Err(ViewerError::Order("a datagram that is no unpacked update and no sound")),
+        }
     }
 
     /// Applies the queued datagram updates that need not wait any longer.

@@ -107,7 +107,7 @@ pub enum ViewerError {
 #[derive(Debug)]
 pub struct Viewer {
     deframer: Deframer,
-    state: State,
+    pub(crate) state: State,
     last_barrier: u32,
     last_ping: u32,
     next_ping_at: Micros,

@@ -95,6 +95,8 @@ impl Session {
             | ViewerMessage::View(_)
             | ViewerMessage::Video(_)
             | ViewerMessage::RetainedTiles(_)
+            | ViewerMessage::SoundWant(_)
+            | ViewerMessage::SoundState(_)
             // The shell knows whose viewer it is.
             | ViewerMessage::Share(_)
             | ViewerMessage::ClipPolicy(_)

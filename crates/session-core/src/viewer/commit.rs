@@ -105,6 +105,7 @@ impl Viewer {
             .chain(self.frames_due(now))
             .chain(paced)
             .chain(self.clip_deadline(now))
+            .chain(self.sound_deadline())
             .min()
     }
 

@@ -1,0 +1,167 @@
+//! Path 10/13, beside the pixels: under viewer.rs, from the shell's encoder, to one viewer's
+//! messages.
+//! Sound goes before pixels, and takes a share of the path that an input response does not notice.
+//! thinc-sound knows the packets; this knows the path they share. Knows coded frames; never
+//! samples.
+
+use thinc_protocol::Micros;
+use thinc_protocol::session::{SessionCaps, SessionMessage};
+use thinc_protocol::sound::{SoundState, SoundWant};
+use thinc_protocol::viewer::ViewerCaps;
+use thinc_sound::quality::{Carriage, PathRate, QualityChoice};
+use thinc_sound::redundancy::Redundancy;
+use thinc_sound::sender::{CodedFrame, Room, Sender};
+
+use super::{Viewer, Violation};
+use crate::effects::DeliveryOrder;
+use crate::packer::Packer;
+use crate::quality::RateEstimate;
+
+/// The sound of a viewer that can play it, in a session that has it.
+#[derive(Debug, Default)]
+pub(crate) struct SoundLane {
+    want: SoundWant,
+    choice: QualityChoice,
+    redundancy: Redundancy,
+    sender: Sender,
+}
+
+impl SoundLane {
+    /// Of a viewer with these capabilities.
+    pub(crate) fn new(caps: u32, session_has_sound: bool) -> Option<SoundLane> {
+        (session_has_sound && caps & ViewerCaps::SOUND != 0).then(SoundLane::default)
+    }
+
+    /// Something waits to be sent.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.sender.has_waiting()
+    }
+}
+
+impl Viewer {
+    /// The capability in the hello.
+    pub(super) fn sound_caps(&self) -> u32 {
+        if self.sound.is_some() { SessionCaps::SOUND } else { 0 }
+    }
+
+    pub(crate) fn want_sound(&mut self, want: &SoundWant) -> Result<(), Violation> {
+        let lane = self.sound.as_mut().ok_or(Violation::Sound)?;
+        lane.want = *want;
+        if want.muted || want.codecs == 0 {
+            lane.sender.clear();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sound_state(&mut self, state: &SoundState, now: Micros) -> Result<(), Violation> {
+        self.sound.as_mut().ok_or(Violation::Sound)?.redundancy.handle_state(state, now);
+        Ok(())
+    }
+
+    fn sound_carriage(&self) -> Carriage {
+        match self.updates.delivery_order() {
+            DeliveryOrder::Mixed => Carriage::Datagrams,
+            _ => Carriage::Stream,
+        }
+    }
+
+    /// How sound is coded for this viewer now; None: it is sent none.
+    pub(crate) fn sound_quality(&mut self, now: Micros) -> Option<thinc_sound::Quality> {
+        let carriage = self.sound_carriage();
+        let rate = match self.flow.measured_rate() {
+            RateEstimate::Unknown => PathRate::Unknown,
+            RateEstimate::AtLeast(rate) => PathRate::AtLeast(rate),
+            RateEstimate::Measured(rate) => PathRate::Measured(rate),
+        };
+        let lane = self.sound.as_mut()?;
+        lane.choice.choose(&lane.want, rate, carriage, now)
+    }
+
+    /// A coded frame of that quality.
+    pub(crate) fn push_sound(&mut self, frame: CodedFrame, now: Micros) {
+        let carriage = self.sound_carriage();
+        let is_lossy = self.loss_detection.is_path_lossy();
+        let Some(lane) = &mut self.sound else { return };
+        if is_lossy {
+            lane.redundancy.expect_loss(now);
+        }
+        lane.sender.push(frame, carriage);
+    }
+
+    fn sound_rate(&self) -> Option<u64> {
+        match self.flow.measured_rate() {
+            RateEstimate::Measured(rate) => Some(rate),
+            RateEstimate::Unknown | RateEstimate::AtLeast(_) => None,
+        }
+    }
+
+    /// Sends what may go: as datagrams, or appended to the stream's next chunk.
+    pub(super) fn transmit_sound(
+        &mut self,
+        packer: &mut dyn Packer,
+        now: Micros,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(format) = self.sound.as_mut().map(|lane| lane.sender.poll_format()) else {
+            return;
+        };
+        if let Some(format) = format {
+            let before = out.len();
+            SessionMessage::SoundFormat(format).encode(out);
+            self.flow.control_sent((out.len() - before) as u64);
+        }
+        match self.sound_carriage() {
+            Carriage::Datagrams => {
+                let _ = self.transmit_sound_datagrams(packer, now);
+            }
+            Carriage::Stream => {
+                let room = Room { bytes: usize::MAX, rate: self.sound_rate() };
+                while self.poll_sound(room, &[], now, out).is_some() {}
+            }
+        }
+    }
+
+    /// Sends datagrams of the format that the viewer was told of last; true if there were any.
+    pub(crate) fn transmit_sound_datagrams(
+        &mut self,
+        packer: &mut dyn Packer,
+        now: Micros,
+    ) -> bool {
+        if self.control.closed || self.sound_carriage() != Carriage::Datagrams {
+            return false;
+        }
+        let (mut any, mut datagram) = (false, Vec::new());
+        while let Some(lane) = self.sound.as_ref().filter(|lane| lane.sender.has_waiting()) {
+            let backs = lane.redundancy.backs();
+            let room = Room { bytes: packer.datagram_bytes(), rate: self.sound_rate() };
+            datagram.clear();
+            let Some(bytes) = self.poll_sound(room, backs, now, &mut datagram) else { break };
+            packer.put_datagram(&datagram);
+            self.stats.bytes += bytes as u64;
+            any = true;
+        }
+        any
+    }
+
+    fn poll_sound(
+        &mut self,
+        room: Room,
+        backs: &[u8],
+        now: Micros,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
+        if !self.flow.may_send_real_time() {
+            return None;
+        }
+        let lane = self.sound.as_mut()?;
+        let bytes = lane.sender.poll(room, backs, now, out)?;
+        self.stats.sounds += 1;
+        self.flow.control_sent(bytes as u64);
+        Some(bytes)
+    }
+
+    /// When sound may be sent that waits for its share of the path.
+    pub(super) fn sound_deadline(&self) -> Option<Micros> {
+        self.sound.as_ref()?.sender.deadline(self.sound_rate())
+    }
+}
