@@ -59,6 +59,7 @@ use crate::preferences::Preferences;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
 use crate::share::Sharing;
+use crate::sound_encoders::SoundEncoders;
 use crate::worker::{EncodeJob, Encoded, Workers};
 use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
@@ -197,6 +198,7 @@ pub(crate) struct Actor {
     commands: Vec<u8>,
     /// While a trace is recorded.
     recorder: Option<Recorder>,
+    sound: SoundEncoders,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
     /// The library that encodes video frames.
@@ -274,6 +276,7 @@ impl Actor {
             spare: Vec::new(),
             commands: Vec::new(),
             recorder: None,
+            sound: SoundEncoders::default(),
             video: config.video.policy(config.lossless),
             video_library: crate::video::library(&config.video_encoder),
             start: Instant::now(),
@@ -438,6 +441,10 @@ impl Actor {
             Event::Preferences(preferences) => self.handle_preferences(&preferences),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
+            Event::Sound(frame) => {
+                let now = self.now();
+                self.sound.handle_frame(&frame, &mut self.core, now);
+            }
             Event::Selection(event) => {
                 let now = self.now();
                 self.clipboard.handle(event, &mut self.core, now);
@@ -841,6 +848,8 @@ impl Actor {
             }
             more = true;
         }
+        // Also while a chunk is being sent: it overtakes the stream.
+        self.core.poll_sound(viewer, now, &mut connection.packer);
         // One chunk at a time is being sent: everything else waits in session-core, where newer
         // updates can still replace it.
         let (Some(outgoing), Some(mut chunk)) = (&connection.outgoing, connection.chunk.take())

@@ -30,6 +30,7 @@ mod recorder;
 mod render;
 mod share;
 pub mod sound;
+mod sound_encoders;
 mod title;
 mod video;
 pub mod websocket;
