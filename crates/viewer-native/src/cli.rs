@@ -12,7 +12,7 @@ use thinc_transport::{GuestLogin, TransportChoice, password};
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::address;
-use crate::client::Opening;
+use crate::client::{Opening, SoundChoice};
 use crate::desktops::DesktopChoice;
 use crate::error::ViewError;
 use crate::install::{InstallMode, InstallOptions};
@@ -221,6 +221,10 @@ pub struct Cli {
     /// At max 256M.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
     pub clipboard_max: u64,
+
+    /// Sound of the session.
+    #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
+    pub sound: Sound,
 }
 
 impl Cli {
@@ -371,6 +375,28 @@ pub enum Clipboard {
     Off,
 }
 
+/// Sound of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sound {
+    /// It is played, coded at a rate that suits the network.
+    On,
+    /// It is played, as plain samples (1.6 Mbit/s) where the network is fast enough.
+    Lossless,
+    /// None is sent.
+    Off,
+}
+
+impl Sound {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> SoundChoice {
+        match self {
+            Sound::On => SoundChoice::On,
+            Sound::Lossless => SoundChoice::Lossless,
+            Sound::Off => SoundChoice::Off,
+        }
+    }
+}
+
 /// Keyboard layout of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutChoice {
@@ -412,6 +438,8 @@ Keys in the window:
                 Super…); fullscreen grabs by itself
   Ctrl+Alt+P    Release a captured pointer, or let an application capture it
   Ctrl+Alt+B    On X: Alt and Super with the mouse are for the session (default), or your desktop
+  Ctrl+Alt+V    Mute the session's sound, or hear it again
+  Ctrl+Alt+comma, Ctrl+Alt+period   Softer, louder
   Ctrl+Alt+M    Open the menu, which also sends keys that the local desktop keeps: Ctrl+Alt+Del,
                 Alt+Tab, Super, Print
   Ctrl+Alt+Plus, Ctrl+Alt+Minus   Zoom in at the pointer, zoom out

@@ -35,10 +35,14 @@ use crate::target::Target;
 use crate::wire::Writer;
 
 pub use crate::news::{News, Status};
+#[cfg(feature = "window")]
+pub(crate) use sound::SharedPlayer;
+pub use sound::SoundChoice;
 
 mod connection;
 mod rechoose;
 mod rescue;
+mod sound;
 mod switch;
 #[cfg(feature = "h264")]
 mod video;
@@ -95,6 +99,8 @@ pub struct ClientConfig {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// What sound is played.
+    pub sound: SoundChoice,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
     pub decoder: PathBuf,
 }
@@ -182,6 +188,8 @@ pub struct State {
     /// Count of geometries received.
     pub geometries: u64,
     clipboard: Clipboard,
+    /// Sound, and its player.
+    pub(crate) sound: sound::Sound,
     clock: Clock,
     pacer: ResizePacer,
     /// The local display scale, and whether this connection's session has been told.
@@ -688,6 +696,7 @@ impl Client {
         config: ClientConfig,
         wake: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Client> {
+        let clock = Clock::start();
         let state = State {
             viewer: new_viewer(config.size, config.clipboard, 0),
             status: Status::Connecting,
@@ -705,7 +714,8 @@ impl Client {
             displays: Vec::new(),
             geometries: 0,
             clipboard: Clipboard::default(),
-            clock: Clock::start(),
+            sound: sound::Sound::new(config.sound, clock),
+            clock,
             pacer: ResizePacer::default(),
             scale_percent: SCALE_DEFAULT,
             scale_sent: false,

@@ -15,7 +15,7 @@ use thinc_transport::TransportChoice;
 use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
 use crate::client::{
-    Client, ClientConfig, NewKeys, Opening, Reconnect, State, Status, this_program,
+    Client, ClientConfig, NewKeys, Opening, Reconnect, SoundChoice, State, Status, this_program,
 };
 use crate::clipboard;
 use crate::clipboard::board::Board;
@@ -138,6 +138,7 @@ impl Headless {
             desktop: DesktopChoice::Any,
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
+            sound: SoundChoice::Off,
             decoder: options.decoder,
         };
         let client =

@@ -121,6 +121,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         stats_json: cli.stats_json.clone(),
         cache: cli.cache(),
         clipboard: cli.clipboard(),
+        sound: cli.sound.choice(),
         error_window: cli.error_window,
     };
     let target = cli.target().inspect_err(|error| {

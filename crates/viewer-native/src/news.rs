@@ -64,6 +64,8 @@ pub struct News {
     pub pointers: Vec<PersonPointer>,
     /// The session has another name.
     pub renamed: bool,
+    /// Sound has arrived, and no device plays.
+    pub sound: bool,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
     /// Messages of the session's administrator or the session itself, which stay until they are
@@ -102,6 +104,7 @@ impl News {
             || !self.shared.is_empty()
             || !self.pointers.is_empty()
             || self.renamed
+            || self.sound
             || self.notice.is_some()
             || self.announcement.is_some()
     }

@@ -412,8 +412,9 @@ impl Shared {
         let mut guard = self.lock();
         let state = &mut *guard;
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
-        let caps = caps | state.opening.map_or(0, Opening::caps);
+        let caps = caps | state.opening.map_or(0, Opening::caps) | state.sound.caps();
         let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
+        viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);
         viewer.set_instance(state.instance);
         viewer.set_video_layers(state.video_layers);
@@ -542,6 +543,9 @@ impl Shared {
             state.become_connected();
             backoff.handle_success();
         }
+        if state.pending.is_none() {
+            state.take_sound();
+        }
         let closed = if state.pending.is_some() { state.refused() } else { state.take_events() };
         state.flush();
         if state.viewer.has_video() {
@@ -660,6 +664,7 @@ impl State {
         self.switching = false;
         self.news.status = true;
         self.connections += 1;
+        self.sound.begin_connection();
         self.pacer = ResizePacer::default();
         // The window may have been resized since the hello was sent.
         self.scale_sent = false;

@@ -3,7 +3,7 @@
 //! Path back, beside keyboard.rs: while the menu is open, keys select from it and none is sent to
 //! the session. Knows names of keys and commands; never SDL, the connection or pixels.
 
-use super::shortcut::Command;
+use super::shortcuts::Command;
 use super::zoom::Step;
 
 /// Effect of a choice.
@@ -43,6 +43,9 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('o', "Zoom out; also -", Choice::Do(Command::Zoom(Step::Out))),
     ('n', "Reset zoom; also 0", Choice::Do(Command::Zoom(Step::Reset))),
     ('c', "What is copied to and from the session", Choice::Do(Command::Copying)),
+    ('v', "Mute the session's sound, or hear it again", Choice::Do(Command::Mute)),
+    (',', "Softer", Choice::Do(Command::Volume(-1))),
+    ('.', "Louder", Choice::Do(Command::Volume(1))),
     ('u', "People in this session; invite somebody", Choice::Do(Command::People)),
     ('q', "Close the viewer; the session goes on", Choice::Do(Command::Quit)),
 ];

@@ -25,7 +25,8 @@ mod people;
 mod place_view;
 mod pointer;
 mod present;
-mod shortcut;
+mod shortcuts;
+mod sound;
 mod statistics;
 mod zoom;
 
@@ -44,7 +45,9 @@ use thinc_transport::TransportChoice;
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::cli::{LayoutChoice, Present};
-use crate::client::{Client, ClientConfig, NewKeys, News, Reconnect, State, Status, this_program};
+use crate::client::{
+    Client, ClientConfig, NewKeys, News, Reconnect, SoundChoice, State, Status, this_program,
+};
 use crate::compose::Scene;
 use crate::error::ViewError;
 use crate::keys;
@@ -63,7 +66,8 @@ use panes::Pane;
 use people::{PeoplePage, Pointers};
 use pointer::Pointer;
 use present::Drawn;
-use shortcut::{Command, closes_announcement, shortcut};
+use shortcuts::{Command, closes_announcement, is_modifier, shortcut};
+use sound::WindowSound;
 use zoom::Zoom;
 
 pub use message::show_error;
@@ -108,6 +112,8 @@ pub struct WindowOptions {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// What sound is played.
+    pub sound: SoundChoice,
     /// Show an error in a window of its own, if it ends the viewer before there was another.
     pub error_window: bool,
 }
@@ -165,6 +171,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         reconnect: Reconnect::Always,
         cache: options.cache.clone(),
         clipboard: options.clipboard,
+        sound: options.sound,
         decoder: this_program(),
     };
     let woken = wake.clone();
@@ -234,6 +241,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         input: sdl.keyboard(),
         text_input: video.text_input(),
         notice: None,
+        sound: WindowSound::new(&sdl, wake.clone()),
+        has_sound_arrived: false,
         clipboard: WindowClipboard::join(
             &client,
             options.clipboard,
@@ -272,6 +281,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         }
         app.clipboard.handle_requests(&client);
         app.handle_news(&pump);
+        app.follow_sound();
     }
     if let Some(path) = &options.stats_json {
         Report::new(&client.lock())
@@ -306,7 +316,10 @@ fn set_hints() {
         // A captured pointer is as fast as one that is not.
         ("SDL_MOUSE_RELATIVE_SYSTEM_SCALE", "1"),
         ("SDL_APP_ID", "thinc-view"),
-    ] {
+    ]
+    .into_iter()
+    .chain(sound::HINTS)
+    {
         sdl3::hint::set(hint, value);
     }
 }
@@ -373,6 +386,8 @@ struct App<'a> {
     /// Notice at the window's lower edge, and its expiry.
     notice: Option<(String, Instant)>,
     clipboard: WindowClipboard,
+    sound: WindowSound,
+    has_sound_arrived: bool,
 }
 
 impl App<'_> {
@@ -516,6 +531,14 @@ impl App<'_> {
                 self.sync_locks();
             }
             Command::Retry => self.client.retry_now(),
+            Command::Mute => {
+                let words = self.client.lock().toggle_mute();
+                self.show_notice(words.to_owned());
+            }
+            Command::Volume(steps) => {
+                let words = self.client.lock().change_volume(steps);
+                self.show_notice(words);
+            }
             Command::Capture => self.toggle_capture(),
             Command::Copying => {
                 let words = self.client.lock().choose_copying();
@@ -593,6 +616,14 @@ impl App<'_> {
     fn show_notice(&mut self, words: String) {
         self.notice = Some((words, Instant::now() + NOTICE_SHOWN));
         self.redraw = true;
+    }
+
+    /// Starts the audio device if there is sound, and stops it if there is none.
+    fn follow_sound(&mut self) {
+        let has_arrived = std::mem::take(&mut self.has_sound_arrived);
+        if let Some(words) = self.sound.follow(self.client, has_arrived) {
+            self.show_notice(words);
+        }
     }
 
     /// Starts text input in this window, if text follows keys.
@@ -705,11 +736,13 @@ impl App<'_> {
             renamed,
             notice,
             announcement,
+            sound,
             ..
         } = news;
         if renamed {
             self.show_name(state.session_name());
         }
+        self.has_sound_arrived |= sound;
         if let Some(announcement) = announcement {
             crate::news::add_announcement(&mut self.announcement, &announcement);
             self.redraw = true;
@@ -935,20 +968,4 @@ fn text_follows_keys(driver: &str, xmodifiers: Option<&str>) -> bool {
     let method =
         xmodifiers.and_then(|words| words.split('@').find_map(|word| word.strip_prefix("im=")));
     driver == "wayland" || method.is_some_and(|method| !["", "none", "local"].contains(&method))
-}
-
-fn is_modifier(keycode: Keycode) -> bool {
-    use Keycode as K;
-    matches!(
-        keycode,
-        K::LCtrl
-            | K::RCtrl
-            | K::LAlt
-            | K::RAlt
-            | K::LShift
-            | K::RShift
-            | K::LGui
-            | K::RGui
-            | K::Mode
-    )
 }

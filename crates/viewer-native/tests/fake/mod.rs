@@ -491,7 +491,9 @@ impl Shared {
         }
         match message {
             ViewerMessage::Hello(hello) => {
-                let caps = SessionCaps::CLIPBOARD | SessionCaps::RELATIVE;
+                let sound =
+                    if hello.caps & ViewerCaps::SOUND != 0 { SessionCaps::SOUND } else { 0 };
+                let caps = SessionCaps::CLIPBOARD | SessionCaps::RELATIVE | sound;
                 let answer = SessionHello {
                     version: 1,
                     caps,

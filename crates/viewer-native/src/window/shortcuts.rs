@@ -1,10 +1,26 @@
-//! Path back, beside keyboard.rs: the viewer's own shortcuts, which the session does not get.
-//! From keys of SDL, to the commands of the window and of its menu. Knows keys; never what a command
-//! does.
+//! Path back, beside keyboard.rs: keys that the window itself acts on, and what they do.
+//! From SDL's key events, to mod.rs. Knows keys and names of commands; never what they change.
 
 use sdl3::keyboard::{Keycode, Mod};
 
 use super::zoom::Step;
+
+/// Keys that only change what others mean.
+pub(super) fn is_modifier(keycode: Keycode) -> bool {
+    use Keycode as K;
+    matches!(
+        keycode,
+        K::LCtrl
+            | K::RCtrl
+            | K::LAlt
+            | K::RAlt
+            | K::LShift
+            | K::RShift
+            | K::LGui
+            | K::RGui
+            | K::Mode
+    )
+}
 
 /// A shortcut's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +35,10 @@ pub(super) enum Command {
     People,
     Quit,
     Retry,
+    /// The session's sound.
+    Mute,
+    /// Louder by so many steps.
+    Volume(i8),
     /// The next choice of what is copied between this desktop and the session.
     Copying,
     /// Lets an application have the pointer, or takes it back.
@@ -52,6 +72,9 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
         Keycode::P => Command::Capture,
+        Keycode::V => Command::Mute,
+        Keycode::Comma => Command::Volume(-1),
+        Keycode::Period => Command::Volume(1),
         Keycode::Plus | Keycode::Equals | Keycode::KpPlus => Command::Zoom(Step::In),
         Keycode::Minus | Keycode::KpMinus => Command::Zoom(Step::Out),
         Keycode::_0 | Keycode::Kp0 => Command::Zoom(Step::Reset),
