@@ -59,6 +59,7 @@ use crate::preferences::Preferences;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
 use crate::share::Sharing;
+use crate::sound::{self, SoundControl};
 use crate::sound_encoders::SoundEncoders;
 use crate::worker::{EncodeJob, Encoded, Workers};
 use crate::xsettings::{self, XSettings};
@@ -199,6 +200,8 @@ pub(crate) struct Actor {
     /// While a trace is recorded.
     recorder: Option<Recorder>,
     sound: SoundEncoders,
+    /// None with `--sound off`.
+    sound_control: Option<SoundControl>,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
     /// The library that encodes video frames.
@@ -235,6 +238,11 @@ impl Actor {
         });
         let clipboard =
             clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
+        let start = Instant::now();
+        let sound_control = config.desk_socket.as_ref().map(|socket| {
+            core.set_sound(true);
+            sound::connect(socket, start, events.clone())
+        });
         ring.set_want_offscreen(config.offscreen);
         // An earlier session process may have ended while a video played.
         ring.set_want_video(false);
@@ -277,9 +285,10 @@ impl Actor {
             commands: Vec::new(),
             recorder: None,
             sound: SoundEncoders::default(),
+            sound_control,
             video: config.video.policy(config.lossless),
             video_library: crate::video::library(&config.video_encoder),
-            start: Instant::now(),
+            start,
         };
         if let Some(path) = &config.trace {
             match Recorder::to_file(path, actor.now()) {
@@ -420,7 +429,10 @@ impl Actor {
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::Opened(opened) => self.handle_opened(opened),
-            Event::Bytes(id, bytes) => self.handle_bytes(id, &bytes),
+            Event::Bytes(id, bytes) => {
+                self.handle_bytes(id, &bytes);
+                self.update_listening();
+            }
             Event::Datagram(id, bytes) => self.handle_datagram(id, &bytes),
             Event::ChunkSent(id, chunk) => {
                 if let Some(connection) = self.connections.get_mut(&id) {
@@ -428,7 +440,10 @@ impl Actor {
                     connection.chunk_bytes = 0;
                 }
             }
-            Event::Closed(id, reason) => self.handle_closed(id, &reason),
+            Event::Closed(id, reason) => {
+                self.handle_closed(id, &reason);
+                self.update_listening();
+            }
             Event::Encoded(encoded) => self.handle_encoded(encoded),
             Event::GuestsChanged(done) => {
                 let _ = self.check_guests();
@@ -456,6 +471,14 @@ impl Actor {
                     self.blocked = Blocked::Free;
                 }
             }
+        }
+    }
+
+    /// Without a listener the sound server sends nothing.
+    fn update_listening(&mut self) {
+        let now = self.now();
+        if let Some(control) = &self.sound_control {
+            control.set_listening(self.core.is_heard(now));
         }
     }
 

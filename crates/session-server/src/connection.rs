@@ -75,8 +75,7 @@ pub(crate) enum Event {
     /// What the people at all viewers should read; the answer is how many viewers show it now.
     Notice(String, oneshot::Sender<usize>),
     /// Programs of the session play this.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the sound server's link sends it"))]
-    Sound(crate::sound_encoders::PcmFrame),
+    Sound(crate::sound::SoundFrame),
     /// A trace was requested, to be written to this stream.
     Trace(std::os::unix::net::UnixStream),
 }

@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::connection::{Event, Events};
+
 pub use thinc_desk::link::{CHANNELS, FRAME_SAMPLES, RATE};
 
 /// Frames that wait to be encoded: 80 ms. With more the newest are left out, and a later one has the
@@ -84,6 +86,19 @@ pub fn start(socket: &Path, start: Instant) -> Sound {
         Connector { socket: socket.to_owned(), zero: zero(start), frames: sender, wishes };
     tokio::spawn(connector.run());
     Sound { frames, control: SoundControl(wish) }
+}
+
+/// The same for the session's actor, which codes it.
+pub(crate) fn connect(socket: &Path, zero: Instant, events: Events) -> SoundControl {
+    let Sound { mut frames, control } = start(socket, zero);
+    tokio::spawn(async move {
+        while let Some(frame) = frames.recv().await {
+            if events.send(Event::Sound(frame)).await.is_err() {
+                return;
+            }
+        }
+    });
+    control
 }
 
 /// The session's zero on CLOCK_MONOTONIC, which `Instant` is too.

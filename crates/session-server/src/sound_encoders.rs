@@ -11,26 +11,13 @@ use thinc_sound::sender::CodedFrame;
 use thinc_sound::{CHANNELS, Quality, RATE};
 use tracing::warn;
 
-/// Samples of each channel in a frame of the sound server: 10 ms.
-pub(crate) const FRAME_SAMPLES: usize = 480;
+use crate::sound::SoundFrame;
+
 /// Longest Opus packet: with a repeat as long, it fits a message. Frames of 20 ms at 128 kbit/s
 /// have at most 441 bytes.
 const PACKET_BYTES_MAX: usize = 570;
 /// libopus' best: 0.5 % of a core for a stream.
 const COMPLEXITY: i32 = 10;
-
-/// 10 ms of what programs play, mixed: 48 kHz, left and right interleaved, from -1 to 1.
-#[derive(Clone, Debug)]
-pub(crate) struct PcmFrame {
-    /// When the first sample was due, on the session's clock. Frames that follow each other without
-    /// a mark are exactly 10 ms apart.
-    pub(crate) time: Micros,
-    /// No frame follows until something can be heard again; this one is silent.
-    pub(crate) silence_follows: bool,
-    /// Samples are missing between the last frame and this one.
-    pub(crate) discontinuity: bool,
-    pub(crate) samples: Box<[f32; FRAME_SAMPLES * CHANNELS]>,
-}
 
 /// Codes one quality.
 #[derive(Debug)]
@@ -62,7 +49,7 @@ impl QualityEncoder {
         }
     }
 
-    fn handle_frame(&mut self, frame: &PcmFrame, mut coded: impl FnMut(CodedFrame)) {
+    fn handle_frame(&mut self, frame: &SoundFrame, mut coded: impl FnMut(CodedFrame)) {
         if frame.discontinuity {
             self.samples.clear();
             self.is_broken = true;
@@ -130,7 +117,7 @@ pub(crate) struct SoundEncoders(BTreeMap<Quality, QualityEncoder>);
 
 impl SoundEncoders {
     /// Programs play this: it is coded for all viewers that hear it.
-    pub(crate) fn handle_frame(&mut self, frame: &PcmFrame, core: &mut Session, now: Micros) {
+    pub(crate) fn handle_frame(&mut self, frame: &SoundFrame, core: &mut Session, now: Micros) {
         let viewers: Vec<ViewerId> = core.viewers().collect();
         for viewer in viewers {
             if let Some(quality) = core.sound_quality(viewer, now) {
@@ -274,7 +261,7 @@ mod tests {
         fn step(&mut self, samples: Option<[f32; FRAME_SAMPLES * CHANNELS]>, ends: bool) {
             self.now += FRAME_TIME;
             if let Some(samples) = samples {
-                let frame = PcmFrame {
+                let frame = SoundFrame {
                     time: self.now - FRAME_TIME,
                     silence_follows: ends,
                     discontinuity: false,

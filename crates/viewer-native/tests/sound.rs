@@ -39,12 +39,9 @@ impl Listener {
         let (server, display) = xvfb()?;
         let name = format!("thinc-sound-{name}-{}.raw", std::process::id());
         let file = std::env::temp_dir().join(name);
-        let variables = [
-            ("SDL_AUDIO_DRIVER", "disk"),
-            ("SDL_AUDIO_DISK_OUTPUT_FILE", file.to_str().unwrap()),
-        ];
-        let desk =
-            Desk::start_in(server, &display, desk::size(400, 300), arguments, &variables);
+        let variables =
+            [("SDL_AUDIO_DRIVER", "disk"), ("SDL_AUDIO_DISK_OUTPUT_FILE", file.to_str().unwrap())];
+        let desk = Desk::start_in(server, &display, desk::size(400, 300), arguments, &variables);
         desk.wait_exact();
         Some(Listener { desk, file })
     }
@@ -58,9 +55,8 @@ impl Listener {
 
     /// Plays a constant for this time, as fast as it goes by.
     fn play(&self, number: &mut u32, time: Duration) {
-        let frame: Vec<u8> = (0..FRAME)
-            .flat_map(|_| [LEFT.to_le_bytes(), RIGHT.to_le_bytes()].concat())
-            .collect();
+        let frame: Vec<u8> =
+            (0..FRAME).flat_map(|_| [LEFT.to_le_bytes(), RIGHT.to_le_bytes()].concat()).collect();
         let began = Instant::now();
         for n in 1.. {
             let due = FRAME_TIME * n;
@@ -127,9 +123,7 @@ fn packets_reach_the_audio_device_which_stops_in_silence() {
     // It starts again.
     let before = heard(&listener.file).0;
     listener.play(&mut number, Duration::from_secs(1));
-    until("sound after silence", || {
-        (heard(&listener.file).0 > before + 48_000 / 4).then_some(())
-    });
+    until("sound after silence", || (heard(&listener.file).0 > before + 48_000 / 4).then_some(()));
 }
 
 #[test]

@@ -16,6 +16,11 @@ impl Session {
         self.has_sound = has_sound;
     }
 
+    /// Whether any viewer plays sound.
+    pub fn is_heard(&mut self, now: Micros) -> bool {
+        self.viewers.iter_mut().any(|viewer| viewer.sound_quality(now).is_some())
+    }
+
     /// How a viewer's sound is to be coded now; None: it plays none.
     pub fn sound_quality(&mut self, id: ViewerId, now: Micros) -> Option<Quality> {
         self.viewer_mut(id)?.sound_quality(now)
