@@ -47,7 +47,6 @@ const RETIRED: &[(&str, &str)] = &[
     ("belated", "spurious loss"),
     ("regretted", "declared lost"),
     ("silences", "pto_count"),
-    ("silence", "unresponsive"),
     ("patience", "time threshold, time-out"),
     ("toll", "loss sample"),
     ("dearest", "most expensive"),

@@ -5,7 +5,7 @@
 //! samples.
 //!
 //! Frames are ordered by number and scheduled by time: a frame of time `t` is played at `t + least
-//! delay + target` of the viewer's clock. The delay is never given up to buffer anew, and it never
+//! delay + target` of the viewer's clock. The delay is never given up to fill a buffer again, and it never
 //! grows without shrinking again.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -35,8 +35,8 @@ const MINUTE: Micros = 60_000_000;
 /// How long lost frames are concealed; then the sound fades (RFC 6716 leaves it open; beyond it
 /// concealment is heard as a tone).
 const CONCEAL_MAX: Micros = 60_000;
-/// A frame that should have been played so long ago is skipped when sound starts again, if a newer
-/// one is there.
+/// A frame that should have been played so long ago is skipped when sound starts again after a
+/// stall, if a newer one is there.
 const LATE_START: Micros = 20_000;
 /// An error beyond this is corrected by 5 % or 2 %, until it is less than the other.
 const CATCH_UP_FROM: i64 = 20_000;
@@ -288,7 +288,7 @@ impl JitterBuffer {
         self.format.is_some()
     }
 
-    /// The session counts anew.
+    /// The session counts from the beginning again.
     fn restart(&mut self) {
         self.frames.clear();
         self.delays.clear();
@@ -350,9 +350,13 @@ impl JitterBuffer {
             self.lost_before.saturating_add(sent.saturating_sub(self.received_since));
     }
 
-    /// The viewer's clock stood still: how late frames arrive by it is no longer known.
-    pub fn handle_clock_stopped(&mut self) {
+    /// The viewer's clock stood still until `now`: how late frames arrive by it is no longer known.
+    /// What waits has come meanwhile, and is played from its beginning.
+    pub fn handle_clock_stopped(&mut self, now: Micros) {
         self.delays.clear();
+        if let Some((_, frame)) = self.frames.first_key_value() {
+            self.delays.add(frame.time, now);
+        }
     }
 
     /// Makes sound so much later than jitter asks for, for pictures that are seen later; at most
@@ -414,10 +418,12 @@ impl JitterBuffer {
     fn start(&mut self, at: Micros, target: Micros) -> Step {
         self.rate = 1.0;
         self.catch_up = CatchUp::None;
-        // After a stall a burst arrives, of which the first frames are over.
+        // After a stall a burst arrives, of which the first frames are over. After silence nobody
+        // has missed them yet.
+        let late = if self.is_starved { LATE_START as i64 } else { JUMP };
         while self.frames.len() > 1
             && let Some((&number, frame)) = self.frames.first_key_value()
-            && self.due(frame.time, target) + (LATE_START as i64) < at as i64
+            && self.due(frame.time, target).saturating_add(late) < at as i64
         {
             self.frames.remove(&number);
         }
@@ -425,7 +431,7 @@ impl JitterBuffer {
             return Step::Silence(SILENCE_STEP);
         };
         let (time, mut due) = (frame.time, self.due(frame.time, target));
-        if self.is_starved && due + (LATE_START as i64) < at as i64 {
+        if self.is_starved && due.saturating_add(late) < at as i64 {
             // The path has become slower: what was known of it would make every frame late.
             self.delays.clear();
             self.delays.add(time, at);

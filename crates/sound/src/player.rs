@@ -104,9 +104,9 @@ impl<O: OpusDecoder> Player<O> {
         self.jitter.handle_packet(packet, now);
     }
 
-    /// The clock of `now` stood still: the device was suspended, and the clock is its own.
-    pub fn handle_clock_stopped(&mut self) {
-        self.jitter.handle_clock_stopped();
+    /// The clock of `now` stood still until now: it is the device's own, which was suspended.
+    pub fn handle_clock_stopped(&mut self, now: Micros) {
+        self.jitter.handle_clock_stopped(now);
     }
 
     /// From 0 to 1; changes are faded.

@@ -391,6 +391,27 @@ fn silence_is_no_loss_and_no_delay() {
 }
 
 #[test]
+fn sound_that_waited_for_a_suspended_device_is_played_from_its_beginning() {
+    let mut world = World::new(LAN, 3);
+    world.is_playing = false;
+    world.run_until(SECOND);
+    // The device starts 90 ms after the first packet, whose time it has not seen go by.
+    let device = world.pulled;
+    world.is_playing = true;
+    world.pulled = 1_000_000;
+    world.run_until(SECOND + 90_000);
+    world.player.handle_clock_stopped(world.now);
+    world.pulled = device + 18;
+    world.run_until(10 * SECOND);
+    let counts = world.player.report(world.now, 0).counts;
+    assert_eq!((counts.concealed, counts.late), (0, 0), "{counts:?}");
+    let skipped = counts.received - counts.played;
+    assert!(skipped < 4, "{skipped} frames of {counts:?} were not played");
+    let (delay, _) = world.delays_since(9 * SECOND);
+    assert!(delay < 30_000.0, "{delay}");
+}
+
+#[test]
 fn a_lost_end_conceals_what_was_silence_and_no_more() {
     let mut world = World::new(LAN, 3);
     world.run_until(10 * SECOND);
