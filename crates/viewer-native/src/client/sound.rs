@@ -84,7 +84,7 @@ impl Sound {
         SoundWant { codecs, frame_min: 0, bitrate_max: 0, muted: self.muted }
     }
 
-    /// A new connection counts its packets anew.
+    /// A new connection counts its packets from 0 again.
     pub(super) fn begin_connection(&mut self) {
         let mut player = Player::new(RustOpus::default());
         player.set_volume(f32::from(self.volume) / f32::from(VOLUME_MAX));

@@ -1,6 +1,6 @@
 //! Path 13/13, beside the pixels: from client/sound.rs's player, to the desktop's audio.
 //! SDL's audio thread pulls samples when it needs them; nothing is pushed, and in silence the
-//! device stops. Knows SDL; decides nothing about what is played.
+//! device is closed. Knows SDL; decides nothing about what is played.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::clock::Clock;
 
 /// 240 samples, 5 ms: what SDL asks for at a time, if the desktop's audio takes it.
 const DEVICE_SAMPLES: &str = "240";
-/// 2 s: silence after which the device stops, in samples.
+/// 2 s: silence after which the device is closed, in samples. A device that is only paused goes on:
+/// SDL feeds it zeros.
 const SILENCE_MAX: u64 = 2 * RATE as u64;
 
 /// Hints that SDL reads when it opens the device.
@@ -56,7 +57,8 @@ impl AudioCallback<f32> for Pull {
 /// The audio device, once there was sound.
 pub(super) struct WindowSound {
     sdl: sdl3::Sdl,
-    /// Never dropped: the binding would free the callback before SDL's thread stops to call it.
+    /// Paused before it is dropped: the binding frees the callback before the stream, which SDL's
+    /// thread may call until then. A pause waits for it.
     stream: Option<ManuallyDrop<AudioStreamWithCallback<Pull>>>,
     runs: bool,
     has_failed: bool,
@@ -97,8 +99,12 @@ impl WindowSound {
             };
             let is_silent = player.lock().is_ok_and(|player| player.silence() >= SILENCE_MAX);
             self.runs = !is_silent;
-            if is_silent && let Some(stream) = &self.stream {
-                let _ = stream.pause();
+            if is_silent {
+                if let Some(stream) = self.stream.take()
+                    && stream.pause().is_ok()
+                {
+                    drop(ManuallyDrop::into_inner(stream));
+                }
             } else {
                 client.lock().sound.set_device_runs(true);
             }
