@@ -1,20 +1,23 @@
 #!/bin/sh
 # Makes web/dist, the files that a session serves to browsers, from this folder and the compiled
 # viewer.
-# Usage: web/build.sh [VIEWER.WASM]   without an argument, web/dist/viewer.wasm exists already.
+# Usage: web/build.sh [VIEWER.WASM SOUND.WASM]   without arguments, web/dist has both already.
 # Needs esbuild (Debian's will do) and nothing else: no package is fetched.
 set -eu
 cd "$(dirname "$0")"
 
 mkdir -p dist
-if [ $# -gt 0 ]; then cp -- "$1" dist/viewer.wasm; fi
-[ -s dist/viewer.wasm ] || {
-    echo "web/build.sh: no dist/viewer.wasm; name the compiled viewer as the argument" >&2
+if [ $# -gt 0 ]; then
+    cp -- "$1" dist/viewer.wasm
+    cp -- "$2" dist/sound.wasm
+fi
+[ -s dist/viewer.wasm ] && [ -s dist/sound.wasm ] || {
+    echo "web/build.sh: no dist/viewer.wasm or sound.wasm; name both as arguments" >&2
     exit 1
 }
 # The output runs in browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4).
-esbuild main.ts worker.ts login.ts account.ts --bundle --minify --format=iife --target=es2022 \
-    --outdir=dist --log-level=warning
+esbuild main.ts worker.ts login.ts account.ts worklet=sound/worklet.ts --bundle --minify \
+    --format=iife --target=es2022 --outdir=dist --log-level=warning
 cp index.html login.html account.html ui/style.css app/* dist/
 # The same viewer for a desktop behind the broker, which has a login instead of links, and can be
 # installed as an application.

@@ -19,6 +19,8 @@ import { Input, isTouchOnly } from "./input/input";
 import { KeyRow } from "./input/keyrow";
 import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
+import type { PlayerReport } from "./sound/messages";
+import { playsSound, Sound } from "./sound/sound";
 import { deskName, forgetLogin, homePath } from "./store/desk";
 import { forgetDevice } from "./store/device";
 import { pageNumber, tellWhenLeft } from "./store/page";
@@ -48,6 +50,8 @@ interface Hook {
   /** The viewer's framebuffer. */
   pixels(): Promise<Pixels>;
   stats(): Promise<Stats>;
+  /** What the player of sound has told last; undefined if it has played nothing. */
+  sound(): PlayerReport | undefined;
 }
 
 declare global {
@@ -165,6 +169,10 @@ function handleMessage(message: FromEngine): void {
     case "clipRefused":
       clipboard.handle(message);
       break;
+    case "sound":
+      if (message.state === "available") sound.available();
+      else sound.arrived();
+      break;
     case "answer":
       queries.get(message.id)?.resolve(message.value);
       queries.delete(message.id);
@@ -255,6 +263,7 @@ async function startEngine(secret: string): Promise<void> {
     send = (message) => engine.handle(message);
     send({ ...start, canvas });
   }
+  if (playsSound(new URLSearchParams(location.search).get("sound"))) sound.announce();
   send({ type: "visible", visible: !document.hidden });
   tellWhenLeft(new URL("left", base).href, secret);
 }
@@ -334,6 +343,9 @@ const SHORTCUTS: Readonly<Record<string, () => void>> = {
   KeyM: () => menu.toggleByKeyboard(),
   KeyP: () => input.capture.toggle(),
   KeyS: () => stats.toggle(),
+  KeyV: () => sound.toggleMute(),
+  Comma: () => sound.changeVolume(-1),
+  Period: () => sound.changeVolume(1),
 };
 
 function shortcut(event: KeyboardEvent): boolean {
@@ -408,6 +420,13 @@ const announcement = new Announcement({
 const copying = new CopyingChoice(element<HTMLSelectElement>("menu-clipboard"), (policy) =>
   send({ type: "clipPolicy", policy }),
 );
+const sound = new Sound({
+  mute: element<HTMLButtonElement>("menu-mute"),
+  volume: element<HTMLInputElement>("menu-volume"),
+  base: new URL("./", document.baseURI),
+  send: (message, transfer) => send(message, transfer),
+  notice: (words) => notice.show(words),
+});
 const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),
@@ -484,6 +503,7 @@ async function main(): Promise<void> {
     saved: async () => void (await query("saved")),
     pixels: async () => (await query("pixels")) as Pixels,
     stats: async () => (await query("stats")) as Stats,
+    sound: () => sound.report,
   };
   // A link opened while the browser has an older cookie: its token makes a new one. A used token
   // does no harm while the cookie is valid.

@@ -3,6 +3,7 @@
 // Calls and copies only: every decision and all parsing are on the other side of these exports.
 
 import type { Rect, Size, ViewRequest } from "../display/view";
+import type { PlayerReport } from "../sound/messages";
 import type { Picture, Tile } from "../store/tiles";
 import type { AttemptEnd } from "../transport/connection";
 import type {
@@ -109,6 +110,18 @@ interface Exports {
     width: number,
     height: number,
     nowUs: number,
+  ): void;
+  viewer_want_sound(muted: number): void;
+  viewer_has_sound(): number;
+  viewer_sound(): number;
+  viewer_sound_at(): number;
+  viewer_report_sound(
+    heard: number,
+    delayUs: number,
+    received: number,
+    lost: number,
+    concealed: number,
+    runs: number,
   ): void;
   viewer_barrier(): number;
   viewer_close(): void;
@@ -652,6 +665,28 @@ export class Decoder {
   /** A datagram to send now, which may be lost; likewise. */
   datagramOutput(): Uint8Array {
     return this.outputOf(this.calls.viewer_datagram_output() >>> 0);
+  }
+
+  /** The browser can play sound, from the next connection on; while `muted`, none is sent. */
+  wantSound(muted: boolean): void {
+    this.calls.viewer_want_sound(Number(muted));
+  }
+
+  get hasSound(): boolean {
+    return this.calls.viewer_has_sound() !== 0;
+  }
+
+  /** The next message for the player, or undefined. */
+  sound(): Uint8Array<ArrayBuffer> | undefined {
+    const length = this.calls.viewer_sound();
+    if (length === 0) return undefined;
+    const at = this.calls.viewer_sound_at() >>> 0;
+    return new Uint8Array(this.calls.memory.buffer, at, length).slice();
+  }
+
+  /** What the player plays. */
+  reportSound({ heard, delayUs, received, lost, concealed, runs }: PlayerReport): void {
+    this.calls.viewer_report_sound(heard, delayUs, received, lost, concealed, runs);
   }
 
   private outputOf(bytes: number): Uint8Array {

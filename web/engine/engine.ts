@@ -27,7 +27,9 @@ import {
   type ToEngine,
 } from "./messages";
 import { Sizing } from "./sizing";
+import { EngineSound } from "./sound";
 import { decodesH264, VideoDecoders } from "./video";
+import { messageOf, sentence } from "./words";
 
 /** An input must be answered within two round trips and this time. */
 const INPUT_RESPONSE_MS_MAX = 170;
@@ -190,6 +192,7 @@ export class Engine {
 
   /** What the page was told last. */
   private relativeWanted = false;
+  private sound: EngineSound | undefined;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {}
 
@@ -286,6 +289,10 @@ export class Engine {
       }
       case "clipProvide":
         this.withDecoder((decoder) => decoder.clipProvide(message.id, message.bytes, nowUs()));
+        break;
+      case "sound":
+        this.sound ??= new EngineSound(this.post, (call) => this.withDecoder(call));
+        this.sound.set(message);
         break;
       case "wake":
         this.wake();
@@ -484,6 +491,7 @@ export class Engine {
       decoder.h264(this.h264);
       decoder.datagrams(this.connection?.carriesDatagrams ?? false);
       decoder.clipPolicy(this.clipPolicy);
+      this.sound?.open(decoder);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
       const { wanted } = this.sizing;
       decoder.open("thinc-web", wanted.width, wanted.height);
@@ -632,6 +640,7 @@ export class Engine {
       for (let event = decoder.event(); event !== undefined; event = decoder.event())
         this.handleEvent(event);
       this.takeVideoTasks(decoder);
+      this.sound?.take(decoder);
       if (decoder.damaged) this.schedulePresent();
       this.scheduleTimeout(decoder);
       if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
@@ -975,15 +984,4 @@ export class Engine {
     this.postBuffering();
     this.post({ type: "state", state });
   }
-}
-
-/** The session's reason as a sentence, ready for the next one. */
-function sentence(reason: string): string {
-  const words = reason.trim();
-  if (words === "") return "";
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? " " : ". "}`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -88,6 +88,11 @@ export type ToEngine =
   | { type: "share"; request: number; action: ShareAction }
   /** The user wants the clipboard to be shared in these directions, on all their devices. */
   | { type: "clipPolicy"; policy: ClipboardPolicy }
+  /**
+   * The page can play sound. With the port: messages for the player go there, and its reports come
+   * from there. While `muted`, the session sends none; while `suspended`, what arrives is told.
+   */
+  | { type: "sound"; port?: MessagePort; muted: boolean; suspended: boolean }
   /** The user asks for another attempt, and may have said what it does. */
   | { type: "retry"; opening?: Opening }
   /** The machine or page may have slept: the connection has to be probed. */
@@ -328,5 +333,7 @@ export type FromEngine =
   | { type: "clipInterrupted" }
   /** The session did not take the page's content. */
   | { type: "clipRefused"; why: ClipFailure; bytes: number; limit: number }
+  /** The session has sound; or some has arrived while the page's audio was suspended. */
+  | { type: "sound"; state: "available" | "arrived" }
   | { type: "answer"; id: number; value: undefined | Pixels | Stats }
   | { type: "failed"; id: number; reason: string };

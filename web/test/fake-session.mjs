@@ -46,7 +46,7 @@ const rect = (x, y, width, height) =>
   Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
 export const message = {
-  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances. */
+  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound. */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
   inputReceived: (input) => frame(0x0f, varint(input)),
@@ -74,6 +74,19 @@ export const message = {
     return frame(0x05, varint(width), varint(height), varint(hotX), varint(hotY), head, pixels);
   },
   cursorShow: (shown) => frame(0x07, Buffer.from([Number(shown)])),
+  /** Opus in two channels, in frames of 10 ms. */
+  soundFormat: (generation) => frame(0x17, Buffer.from([generation, 1, 2]), varint(480)),
+  /** One frame, whose time follows from its number. */
+  sound: (generation, number, bytes, silenceFollows = false) =>
+    frame(
+      0x18,
+      Buffer.from([generation]),
+      varint(number),
+      varint(number * 10_000),
+      Buffer.from([Number(silenceFollows), 1, 0]),
+      varint(bytes.length),
+      bytes,
+    ),
   relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>
@@ -324,6 +337,20 @@ function parseMessage(kind, byte, number, signed, rest) {
         tiles,
       };
     }
+    case 0x18: {
+      const [codecs, frameMin, bitrateMax] = [number(), number(), number()];
+      return { kind: "soundWant", codecs, frameMin, bitrateMax, muted: byte() === 1 };
+    }
+    case 0x19:
+      return {
+        kind: "soundState",
+        heard: number(),
+        delayUs: number(),
+        received: number(),
+        lost: number(),
+        concealed: number(),
+        runs: number(),
+      };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

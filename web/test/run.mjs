@@ -30,6 +30,7 @@ const FILES = [
   "connection",
   "page",
   "video",
+  "sound",
   "zoom",
   "clipboard",
   "touch",

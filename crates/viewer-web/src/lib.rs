@@ -479,6 +479,45 @@ pub extern "C" fn viewer_close() {
     with(Page::close);
 }
 
+/// The browser can play sound, from the next connection on. `muted`: nobody hears it, and none is
+/// sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_want_sound(muted: u32) {
+    with(|page| page.want_sound(muted != 0));
+}
+
+/// 1 if the session has sound.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_has_sound() -> u32 {
+    with(|page| u32::from(page.has_sound()))
+}
+
+/// Length of the next message for the player of sound; 0: there is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_sound() -> u32 {
+    with(|page| page.next_sound().len() as u32)
+}
+
+/// Address of what `viewer_sound` returned.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_sound_at() -> *const u8 {
+    with(|page| page.sound().as_ptr())
+}
+
+/// What the player reports: the time of what is heard, microseconds from arrival to ear, packets
+/// received and lost, frames concealed, and runs of lost packets.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_report_sound(
+    heard: f64,
+    delay_us: u32,
+    received: u32,
+    lost: u32,
+    concealed: u32,
+    runs: u32,
+) {
+    with(|page| page.report_sound(micros(heard), [delay_us, received, lost, concealed, runs]));
+}
+
 /// All damage taken so far is on the canvas.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_presented(now_us: f64) {

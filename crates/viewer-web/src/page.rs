@@ -4,6 +4,7 @@
 //! Knows viewer-core's values and their memory layout for the page; never who reads them.
 
 mod saved;
+mod sound;
 
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
@@ -11,6 +12,7 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
 use thinc_protocol::people::{Invite, InviteRights, People, PersonPointer, ShareAction, Shared};
 use thinc_protocol::session::ScreenPart;
+use thinc_protocol::sound::SoundWant;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
@@ -122,6 +124,9 @@ pub(crate) struct Page {
     opening: u32,
     /// Whether the connection has datagrams.
     datagrams: bool,
+    /// If the browser can play sound, and the message for the player that was handed out last.
+    sound_want: Option<SoundWant>,
+    sound: Vec<u8>,
     /// The encoded frame that was handed out last.
     encoded_frame: Vec<u8>,
     samples: Samples,
@@ -155,6 +160,8 @@ impl Page {
             h264: false,
             opening: 0,
             datagrams: false,
+            sound_want: None,
+            sound: Vec::new(),
             encoded_frame: Vec::new(),
             samples: Samples::new(),
             clipboard: ClipboardPolicy::OFF,
@@ -198,7 +205,8 @@ impl Page {
             | ViewerCaps::CLIP_POLICY
             | h264
             | datagrams
-            | opening;
+            | opening
+            | self.sound_caps();
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let earlier_cache =
             self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
@@ -217,6 +225,7 @@ impl Page {
         if let Some(layout) = &self.layout {
             viewer.set_layout(layout.clone());
         }
+        self.begin_sound(&mut viewer);
         self.viewer = Some(viewer);
         self.saved_at_update = 0;
     }

@@ -1,0 +1,60 @@
+// The session's sound on its way through the engine: messages go to the player on the audio
+// thread, and its reports to the session.
+// Path 11/13, beside the pixels: from decoder.ts, through a port of its own, to sound/worklet.ts.
+// Knows bytes and numbers; never when anything is played.
+
+import type { PlayerReport } from "../sound/messages";
+import type { Decoder } from "./decoder";
+import type { FromEngine } from "./messages";
+
+/** A packet that arrives while the audio is suspended wakes the page, but no more often. */
+const WAKE_MS = 1_000;
+
+export class EngineSound {
+  private port: MessagePort | undefined;
+  private muted = true;
+  /** The page was told that this connection has sound. */
+  private told = false;
+  private suspended = false;
+  private wokenAtMs = -WAKE_MS;
+
+  constructor(
+    private readonly post: (message: FromEngine) => void,
+    private readonly withDecoder: (call: (decoder: Decoder) => void) => void,
+  ) {}
+
+  /** The page has a player, which listens here; or nobody hears it. */
+  set(message: { port?: MessagePort; muted: boolean; suspended: boolean }): void {
+    if (message.port) {
+      this.port?.close();
+      this.port = message.port;
+      this.port.onmessage = (event: MessageEvent<PlayerReport>) =>
+        this.withDecoder((decoder) => decoder.reportSound(event.data));
+    }
+    this.muted = message.muted;
+    this.suspended = message.suspended;
+    this.withDecoder((decoder) => decoder.wantSound(this.muted));
+  }
+
+  /** A connection begins. */
+  open(decoder: Decoder): void {
+    this.told = false;
+    this.port?.postMessage("reset");
+    decoder.wantSound(this.muted);
+  }
+
+  /** Passes on what has arrived. */
+  take(decoder: Decoder): void {
+    if (!this.told && decoder.hasSound) {
+      this.told = true;
+      this.post({ type: "sound", state: "available" });
+    }
+    for (let message = decoder.sound(); message !== undefined; message = decoder.sound()) {
+      this.port?.postMessage(message, [message.buffer]);
+      const nowMs = performance.now();
+      if (!this.suspended || nowMs - this.wokenAtMs < WAKE_MS) continue;
+      this.wokenAtMs = nowMs;
+      this.post({ type: "sound", state: "arrived" });
+    }
+  }
+}

@@ -1,0 +1,188 @@
+// The session's sound in the page: the audio context, which a key or click starts, volume and mute.
+// Path 13/13, beside the pixels: joins engine/sound.ts and worklet.ts; and the menu's controls.
+// Knows the browser's audio and its rules; never what is played.
+
+import type { ToEngine } from "../engine/messages";
+import type { FromPlayer, PlayerReport, ToPlayer } from "./messages";
+
+/** What a browser counts as a wish to hear something. */
+const GESTURES = ["keydown", "pointerdown", "pointerup", "touchend"] as const;
+/** A step of the volume by a key. */
+const VOLUME_STEP = 0.1;
+
+export interface SoundOptions {
+  mute: HTMLButtonElement;
+  volume: HTMLInputElement;
+  /** Where worklet.js and sound.wasm are. */
+  base: URL;
+  send(message: ToEngine, transfer?: Transferable[]): void;
+  notice(words: string): void;
+}
+
+/** Whether this browser can play sound, and the address does not say that it shall not. */
+export function playsSound(choice: string | null): boolean {
+  return choice !== "off" && typeof AudioWorkletNode === "function";
+}
+
+export class Sound {
+  private context: AudioContext | undefined;
+  private node: AudioWorkletNode | undefined;
+  private starting = false;
+  private failed = false;
+  private muted = false;
+  /** Numbers of the player, for scripts and tests. */
+  report: PlayerReport | undefined;
+
+  constructor(private readonly options: SoundOptions) {
+    options.mute.addEventListener("click", () => this.toggleMute());
+    options.volume.addEventListener("input", () => this.tellVolume());
+  }
+
+  /** Tells the engine that this browser can play sound; so far nobody hears it. */
+  announce(): void {
+    this.tellEngine();
+  }
+
+  /** The session has sound: it begins with the next key or click. */
+  available(): void {
+    const { mute, volume } = this.options;
+    if (this.failed) return;
+    mute.hidden = false;
+    volume.hidden = false;
+    this.show();
+    if (this.node !== undefined) return;
+    for (const type of GESTURES) addEventListener(type, this.gesture, { capture: true });
+    // A person has used the page before.
+    if (navigator.userActivation?.hasBeenActive) this.gesture();
+  }
+
+  /** Sound has arrived while the audio was suspended. */
+  arrived(): void {
+    void this.resume();
+  }
+
+  toggleMute(): void {
+    this.muted = !this.muted;
+    this.tellEngine();
+    this.show();
+  }
+
+  /** Louder by so many steps. */
+  changeVolume(steps: number): void {
+    const { volume } = this.options;
+    volume.value = String(Math.min(1, Math.max(0, Number(volume.value) + steps * VOLUME_STEP)));
+    this.tellVolume();
+    this.options.notice(`Volume ${Math.round(Number(volume.value) * 100)} %`);
+  }
+
+  private readonly gesture = (): void => {
+    if (this.starting || this.node !== undefined) return;
+    this.starting = true;
+    this.start()
+      .then((node) => {
+        if (node !== undefined)
+          for (const type of GESTURES) removeEventListener(type, this.gesture, { capture: true });
+      })
+      .catch((error: unknown) => this.fail(error))
+      .finally(() => {
+        this.starting = false;
+      });
+  };
+
+  /** Starts the audio; undefined if this gesture does not suffice for the browser. */
+  private async start(): Promise<AudioWorkletNode | undefined> {
+    const { base } = this.options;
+    // Created within the gesture, or it would be suspended.
+    this.context ??= new AudioContext({ latencyHint: "interactive", sampleRate: 48_000 });
+    const { context } = this;
+    const [resumed, module] = await Promise.all([
+      this.runs(context),
+      fetch(new URL("sound.wasm", base)).then((response) => {
+        if (!response.ok) throw new Error(`sound.wasm: the server answered ${response.status}`);
+        return response.arrayBuffer();
+      }),
+      context.audioWorklet.addModule(new URL("worklet.js", base)),
+    ]);
+    if (!resumed) return undefined;
+    const node = new AudioWorkletNode(context, "thinc-player", {
+      numberOfInputs: 0,
+      numberOfOutputs: 1,
+      outputChannelCount: [2],
+      processorOptions: { module },
+    });
+    node.onprocessorerror = () => this.fail(new Error("the player failed"));
+    node.port.onmessage = (event: MessageEvent<FromPlayer>) => this.handle(event.data);
+    node.connect(context.destination);
+    this.node = node;
+    const { port1, port2 } = new MessageChannel();
+    this.tellPlayer({ type: "engine", port: port1 }, [port1]);
+    this.tellVolume();
+    context.onstatechange = () => this.tellEngine();
+    this.tellEngine(port2);
+    this.show();
+    return node;
+  }
+
+  /** Whether the browser lets it run. It never settles where it does not. */
+  private async runs(context: AudioContext): Promise<boolean> {
+    if (context.state === "running") return true;
+    const refused = new Promise<void>((resolve) => setTimeout(resolve, 1_000));
+    await Promise.race([context.resume(), refused]);
+    return (context.state as AudioContextState) === "running";
+  }
+
+  private handle(message: FromPlayer): void {
+    const { context } = this;
+    if (context === undefined) return;
+    if (message.type === "silent") {
+      void context.suspend();
+      return;
+    }
+    this.report = message.report;
+    const seconds = context.outputLatency ?? context.baseLatency;
+    if (Number.isFinite(seconds)) this.tellPlayer({ type: "device", latencyUs: seconds * 1e6 });
+  }
+
+  private async resume(): Promise<void> {
+    const { context } = this;
+    if (context === undefined || context.state === "running" || this.node === undefined) return;
+    this.tellPlayer({ type: "resumed" });
+    await context.resume();
+  }
+
+  private fail(error: unknown): void {
+    this.failed = true;
+    this.muted = true;
+    this.options.mute.hidden = true;
+    this.options.volume.hidden = true;
+    for (const type of GESTURES) removeEventListener(type, this.gesture, { capture: true });
+    this.node?.disconnect();
+    this.tellEngine();
+    const why = error instanceof Error ? error.message : String(error);
+    this.options.notice(`There is no sound: ${why}`);
+  }
+
+  private tellPlayer(message: ToPlayer, transfer: Transferable[] = []): void {
+    this.node?.port.postMessage(message, transfer);
+  }
+
+  private tellVolume(): void {
+    this.tellPlayer({ type: "volume", volume: Number(this.options.volume.value) });
+  }
+
+  private tellEngine(port?: MessagePort): void {
+    const muted = this.muted || this.node === undefined;
+    const suspended = this.context?.state !== "running";
+    const message = { type: "sound" as const, muted, suspended };
+    if (port === undefined) this.options.send(message);
+    else this.options.send({ ...message, port }, [port]);
+  }
+
+  private show(): void {
+    const { mute } = this.options;
+    const waits = this.node === undefined;
+    mute.textContent = waits ? "Sound waits for a key or click" : "Mute";
+    mute.disabled = waits;
+    mute.setAttribute("aria-pressed", String(this.muted));
+  }
+}
