@@ -181,7 +181,7 @@ fn alaw(byte: u8) -> i16 {
 /// ITU-T G.711.
 fn ulaw(byte: u8) -> i16 {
     let byte = !byte;
-    let value = ((i16::from(byte & 15) << 3) + 0x84 << ((byte >> 4) & 7)) - 0x84;
+    let value = (((i16::from(byte & 15) << 3) + 0x84) << ((byte >> 4) & 7)) - 0x84;
     if byte & 0x80 == 0 { value } else { -value }
 }
 

@@ -136,7 +136,7 @@ impl Frames {
     }
 }
 
-const _: () = assert!(FRAME_SAMPLES % BLOCK == 0, "frames consist of blocks");
+const _: () = assert!(FRAME_SAMPLES.is_multiple_of(BLOCK), "frames consist of blocks");
 
 #[cfg(test)]
 mod tests {
