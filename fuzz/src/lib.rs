@@ -8,8 +8,8 @@ pub mod conversions;
 pub mod decoders;
 pub mod mutate;
 pub mod parsers;
+pub mod pulse;
 pub mod session;
-pub mod sound;
 pub mod traces;
 pub mod videos;
 
@@ -65,7 +65,7 @@ pub const TARGETS: &[Target] = &[
         run: conversions::conversion,
         seeds: conversions::conversion_seeds,
     },
-    Target { name: "pulse-program", run: sound::program, seeds: sound::program_seeds },
+    Target { name: "pulse-program", run: pulse::program, seeds: pulse::program_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "connect", run: parsers::connect, seeds: parsers::connect_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },

@@ -1,6 +1,6 @@
 //! Records what a program says to a sound server, for tests/conversations. Between both: listens
 //! on the first socket, connects to the second, and writes the program's messages with their times.
-//! Sound is left out but for its length, and who ran the program where. Knows PulseAudio's messages.
+//! Sound is left out but for its length, and who ran the program where. Knows messages.
 //!
 //! ```text
 //! cargo run -p thinc-desk --example record_conversation -- /tmp/between SERVER FILE &

@@ -24,7 +24,7 @@ use crate::queue::{Queue, Sizes};
 use crate::record::{self, Record, Source};
 use crate::server::{BLOCK_TIME, ClientId, STREAMS_MAX, Server};
 
-/// A command was carried out, or refused; it is answered by whoever carries it out.
+/// A command was carried out and answered, or is refused; then the caller answers.
 type Outcome = Result<(), PulseError>;
 
 impl Server {

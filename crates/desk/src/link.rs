@@ -3,9 +3,9 @@
 //! and no clock.
 //!
 //! ```text
-//! both          version u8                          first, and once
-//! sound server  marks u8 | time u64 | 960 × f32     a frame; marks: 1 silence follows, 2 discontinuity
-//! session       listening u8 | latency u32          whenever one of them changes
+//! both          version u8                       first, and once
+//! sound server  marks u8 | time u64 | 960 × f32  marks: 1 silence follows, 2 discontinuity
+//! session       listening u8 | latency u32       whenever one of them changes
 //! ```
 //! All numbers are little-endian. The sound server and a restarted session process may be of
 //! different builds, so the version says whether they understand each other.

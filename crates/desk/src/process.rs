@@ -290,7 +290,8 @@ impl Desk {
                     match stream.try_read(&mut bytes) {
                         Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                         Ok(read) => {
-                            self.with_server(|server| server.handle_bytes(id, &bytes[..read], now()));
+                            let bytes = &bytes[..read];
+                            self.with_server(|server| server.handle_bytes(id, bytes, now()));
                         }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                         Err(error) => return Err(error),

@@ -30,7 +30,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// What a program wishes, within limits. `tick` is the longest time between two reads, in bytes.
+    /// What a program wishes, within limits. `tick` is the time between two reads, in bytes.
     pub(crate) fn new(wish: &BufferAttr, frame: usize, bytes_per_s: usize, tick: usize) -> Sizes {
         let whole = |bytes: usize| bytes - bytes % frame;
         let wanted = |bytes: u32| (bytes != u32::MAX).then_some(bytes as usize);

@@ -1,5 +1,5 @@
 //! What the session's programs play, from the sound server (`thinc desk`), which outlives this
-//! process. From thinc-desk's process.rs, over a Unix socket, to whoever encodes sound for viewers.
+//! process. From thinc-desk's process.rs, over a Unix socket, to the encoders of viewers' sound.
 //! Knows the bytes of the link and the session's clock; never programs, codecs or viewers.
 
 use std::io;
@@ -21,8 +21,8 @@ use crate::connection::{Event, Events};
 
 pub use thinc_desk::link::{CHANNELS, FRAME_SAMPLES, RATE};
 
-/// Frames that wait to be encoded: 80 ms. With more the newest are left out, and a later one has the
-/// mark "discontinuity".
+/// Frames that wait to be encoded: 80 ms. With more the newest are left out, and a later one has
+/// the mark "discontinuity".
 const WAITING_FRAMES_MAX: usize = 8;
 /// Before connecting again after the sound server has ended. The supervisor, which restarts it,
 /// keeps its socket: the new connection waits there.
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn frames_arrive_on_the_sessions_clock_and_wishes_are_said_again_after_a_restart() {
+    async fn frames_arrive_on_the_sessions_clock_and_wishes_outlive_a_restart() {
         let (path, listener) = socket("clock");
         let zero_at = Instant::now();
         let mut sound = start(&path, zero_at);

@@ -842,8 +842,8 @@ async fn run_processes(
                 processes.desk = None;
                 let pause = desk_restarts.died();
                 print_error(&format!(
-                    "thinc: the sound server ended ({status}); restarting it in {pause:?}. Programs \
-                     have sound again once they are restarted. See {}",
+                    "thinc: the sound server ended ({status}); restarting it in {pause:?}. \
+                     Programs have sound again once they are restarted. See {}",
                     context.logs.join("desk.log").display()
                 ));
             }
