@@ -10,6 +10,7 @@ pub mod mutate;
 pub mod parsers;
 pub mod pulse;
 pub mod session;
+pub mod sound;
 pub mod traces;
 pub mod videos;
 
@@ -58,6 +59,7 @@ pub const TARGETS: &[Target] = &[
         run: decoders::viewer_datagrams,
         seeds: decoders::viewer_datagrams_seeds,
     },
+    Target { name: "sound", run: sound::player, seeds: sound::player_seeds },
     Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
     Target {

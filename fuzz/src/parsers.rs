@@ -27,6 +27,9 @@ use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, ScreenPart,
     SessionHello, SessionMessage, Update,
 };
+use thinc_protocol::sound::{
+    SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
+};
 use thinc_protocol::video::{
     Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
@@ -223,6 +226,18 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         }),
         ViewerMessage::Share(Share { request: 2, action: ShareAction::EndVisit(1) }),
         ViewerMessage::Share(Share { request: 3, action: ShareAction::Revoke(1) }),
+        ViewerMessage::SoundWant(SoundWant {
+            codecs: 2,
+            bitrate_max: 64_000,
+            ..SoundWant::default()
+        }),
+        ViewerMessage::SoundState(SoundState {
+            heard: 300,
+            received: 500,
+            lost: 2,
+            lag_us: Some(-300),
+            ..SoundState::default()
+        }),
         ViewerMessage::Instance([7; 16]),
         ViewerMessage::Cache(CacheOffer {
             bytes: 64 << 20,
@@ -402,6 +417,23 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Notice("This server restarts at six.".into()),
         SessionMessage::Name("Work at home".into()),
         SessionMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: false }),
+        SessionMessage::SoundFormat(SoundFormat {
+            generation: 1,
+            codec: SoundCodec::Opus,
+            channels: 2,
+            frame: 480,
+        }),
+        SessionMessage::Sound(SoundPacket {
+            generation: 1,
+            number: 300,
+            time: 10_000,
+            silence_follows: true,
+            discontinuity: false,
+            frames: vec![
+                SoundFrame { back: 0, bytes: &[1, 2] },
+                SoundFrame { back: 3, bytes: &[3] },
+            ],
+        }),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,
