@@ -5,8 +5,8 @@
 //! samples.
 //!
 //! Frames are ordered by number and scheduled by time: a frame of time `t` is played at `t + least
-//! delay + target` of the viewer's clock. The delay is never given up to fill a buffer again, and it never
-//! grows without shrinking again.
+//! delay + target` of the viewer's clock. The delay is never given up to fill a buffer again, and
+//! it never grows without shrinking again.
 
 use std::collections::{BTreeMap, VecDeque};
 
