@@ -18,7 +18,7 @@ use crate::questions::photographs::Photographs;
 use crate::questions::video_rate::VideoRate;
 use crate::questions::{self, Asked, Question, functions, key_to_photon, memory, page_down, views};
 use crate::report::{self, compare};
-use crate::{Error, apps, process, run, smoke};
+use crate::{Error, apps, hosting, process, run, smoke};
 
 /// Measures remote display systems from outside: thinc and its peers, on emulated links, with real
 /// applications.
@@ -86,6 +86,9 @@ enum Action {
     Awareness(Asked<Awareness>),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
+    /// thinc as a server for many people.
+    #[command(subcommand)]
+    Hosting(hosting::Question),
     /// One end of a testbed, started by it.
     #[command(hide = true)]
     HoldEnd(end::Options),
@@ -158,6 +161,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Action::Views(options) => views::run(&options),
         Action::Awareness(asked) => questions::ask(&asked),
         Action::Functions(options) => functions::run(&options),
+        Action::Hosting(question) => hosting::run(&question),
         Action::HoldEnd(options) => end::hold(&options),
         Action::App(app) => apps::run(&app),
     };

@@ -7,6 +7,7 @@
 pub mod apps;
 pub mod cli;
 pub mod display;
+pub mod hosting;
 pub mod net;
 pub mod observe;
 pub mod peers;

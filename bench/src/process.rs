@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -23,6 +24,8 @@ const END_TIME_MAX: Duration = Duration::from_secs(5);
 pub struct Running {
     name: &'static str,
     child: Child,
+    /// What the child needs to be open, such as the other end of its terminal.
+    _held: Option<fs::File>,
 }
 
 impl Running {
@@ -32,7 +35,14 @@ impl Running {
             .process_group(0)
             .spawn()
             .map_err(|e| format!("cannot start {name} ({command:?}): {e}"))?;
-        Ok(Running { name, child })
+        Ok(Running { name, child, _held: None })
+    }
+
+    /// The same, which also keeps this open.
+    pub(crate) fn holding(self, file: fs::File) -> Running {
+        let mut holding = self;
+        holding._held = Some(file);
+        holding
     }
 
     /// Its process id.
@@ -284,7 +294,7 @@ impl Session {
 /// A headless viewer driven line by line.
 pub struct Headless {
     running: Running,
-    stdin: ChildStdin,
+    commands: fs::File,
     stdout: BufReader<ChildStdout>,
 }
 
@@ -308,15 +318,19 @@ impl Headless {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut running = Running::start("thinc-view", &mut command)?;
-        let stdin = running.child.stdin.take().ok_or("thinc-view has no input")?;
-        let stdout = BufReader::new(running.child.stdout.take().ok_or("thinc-view has no output")?);
-        Ok(Headless { running, stdin, stdout })
+        let stdin = running.take_stdin().ok_or("thinc-view has no input")?;
+        let stdout = running.take_stdout().ok_or("thinc-view has no output")?;
+        Ok(Headless::driven(running, OwnedFd::from(stdin).into(), stdout))
+    }
+
+    /// One that reads its script from the other end of `commands`.
+    pub(crate) fn driven(running: Running, commands: fs::File, stdout: ChildStdout) -> Headless {
+        Headless { running, commands, stdout: BufReader::new(stdout) }
     }
 
     /// Sends one line of its script and returns the answer after `ok`.
     pub fn say(&mut self, line: &str) -> Result<String, Error> {
-        writeln!(self.stdin, "{line}")?;
-        self.stdin.flush()?;
+        writeln!(self.commands, "{line}")?;
         let mut answer = String::new();
         self.stdout.read_line(&mut answer)?;
         match answer.trim_end().strip_prefix("ok") {
@@ -332,8 +346,8 @@ impl Headless {
 
     /// Ends its script; returns when the process has ended by itself.
     pub fn finish(self) -> Result<(), Error> {
-        let Headless { mut running, stdin, .. } = self;
-        drop(stdin);
+        let Headless { mut running, commands, .. } = self;
+        drop(commands);
         if running.ends_within(END_TIME_MAX) {
             Ok(())
         } else {

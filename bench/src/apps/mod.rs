@@ -3,6 +3,7 @@
 //! one would use. Knows X and its own drawing; never who watches or what is measured.
 
 pub mod animation;
+pub mod desktop;
 pub mod hog;
 pub mod latency;
 pub mod overwrite;
@@ -19,6 +20,8 @@ use crate::Error;
 /// Which application.
 #[derive(clap::Subcommand, Debug)]
 pub enum App {
+    /// A photograph and a page of text on the whole screen.
+    Desktop(desktop::Options),
     /// The five operations of Lai and Nieh's latency benchmark, one a key.
     Latency,
     /// Uses one processor, as the `sink` of Wong and Seltzer.
@@ -36,6 +39,7 @@ pub enum App {
 /// Runs one until its window is destroyed, its X server ends, or it is ended.
 pub fn run(app: &App) -> Result<(), Error> {
     match app {
+        App::Desktop(options) => desktop::run(options),
         App::Latency => latency::run(),
         App::Hog(options) => hog::run(options),
         App::Spheres(options) => spheres::run(options),

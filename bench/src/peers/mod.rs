@@ -2,6 +2,8 @@
 //! its server for a screen of a given size, and shows its viewer on the client's own screen; the
 //! programs are not modified. Knows programs and their options; never what is measured.
 
+pub(crate) mod accounts;
+pub(crate) mod broker;
 pub mod kasmvnc;
 mod kiosk;
 mod listening;
@@ -19,12 +21,17 @@ pub mod xspice;
 
 use std::path::PathBuf;
 
+pub(crate) use programs::failure;
+
 use crate::Error;
 use crate::display::DisplayNumber;
 use crate::observe::screen::Listen;
 use crate::process::Running;
 use crate::results::PeerRecord;
 use crate::stage::Site;
+
+/// Shell functions of the scripts that run servers in namespaces of their own.
+const PRIVATE: &str = include_str!("private.sh");
 
 /// One system that shows a server's desktop on a client.
 pub trait Peer: Send + Sync {

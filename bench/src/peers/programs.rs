@@ -268,8 +268,15 @@ pub(super) fn start_x_server(
     Ok(running)
 }
 
+/// Writes a program of `/bin/sh` that everybody may run.
+pub(super) fn write_script(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o755)))
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}
+
 /// An error with the last lines of the logs of this site's programs.
-pub(super) fn failure(site: &Site, words: &str) -> Error {
+pub(crate) fn failure(site: &Site, words: &str) -> Error {
     let mut text = words.to_owned();
     let mut logs: Vec<PathBuf> = fs::read_dir(site.folder.path())
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())

@@ -4,13 +4,13 @@
 //! files and options of both; never their protocol.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::accounts::{Accounts, USER};
 use super::programs::{self, Needed};
-use super::{Desk, Peer, listening};
+use super::{Desk, PRIVATE, Peer, listening};
 use crate::Error;
 use crate::display::DisplayNumber;
 use crate::net::testbed::Side;
@@ -27,8 +27,6 @@ const VIEWER: &str = "xfreerdp";
 const PORT: u16 = 3389;
 /// Between xrdp and its session manager, on the namespace's loopback.
 const SESMAN_PORT: u16 = 3350;
-/// A name in the private /etc/passwd; the private PAM takes any password.
-const USER: &str = "bench";
 /// Login, session manager, X server and first picture: a second on an idle machine and a fast link.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
 
@@ -72,24 +70,16 @@ impl Peer for Xrdp {
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
         let folder = site.folder.path().join("xrdp");
-        write_files(site, &folder, &display)?;
-        let mut server = programs::command(site, Group::Server, "unshare")?;
-        server.args([
-            "--mount",
-            "--pid",
-            "--mount-proc",
-            "--fork",
-            "--kill-child",
-            "--",
-            "/bin/sh",
-        ]);
-        server.arg(folder.join("xrdp.sh")).arg(site.folder.path());
-        let mut server = programs::start(site, "xrdp", &mut server)?;
-        listening::wait(site, "xrdp-sesman", &mut server, SESMAN_PORT)?;
-        listening::wait(site, "xrdp", &mut server, PORT)?;
-
-        let mut viewer = self.view(site)?;
+        // Renamed when complete. The session is only its X server; applications are started from
+        // outside.
         let ready = folder.join("ready");
+        let session = format!(
+            "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec \
+                sleep infinity\n",
+            ready = ready.display()
+        );
+        let mut server = start_server(site, &display, &session, &Accounts::anybody())?;
+        let mut viewer = self.view(site, USER, "any")?;
         let begun = wait_for("xrdp's session begins", SHOWN_MAX, || {
             let end = server.check().and_then(|()| viewer.check());
             if let Err(error) = end {
@@ -109,7 +99,7 @@ impl Peer for Xrdp {
         }
         let mut desk = Desk {
             display: name,
-            xauthority: Some(folder.join("home/.Xauthority")),
+            xauthority: Some(folder.join(format!("home-{USER}/.Xauthority"))),
             held: vec![viewer, server],
             displays: vec![display],
             ..Desk::default()
@@ -120,14 +110,15 @@ impl Peer for Xrdp {
 }
 
 impl Xrdp {
-    fn view(&self, site: &Site) -> Result<Running, Error> {
+    /// Starts the viewer, which logs in.
+    pub(crate) fn view(&self, site: &Site, user: &str, password: &str) -> Result<Running, Error> {
         let (width, height) = site.size;
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
         viewer.env("DISPLAY", site.screen.display());
         viewer.arg(format!("/v:{}:{PORT}", site.bed.address(Side::Server)));
         viewer.args([
-            &format!("/u:{USER}"),
-            "/p:any",
+            &format!("/u:{user}"),
+            &format!("/p:{password}"),
             "/cert:ignore",
             "/f",
             &format!("/size:{width}x{height}"),
@@ -139,6 +130,25 @@ impl Xrdp {
         ]);
         programs::start(site, VIEWER, &mut viewer)
     }
+}
+
+/// Starts xrdp and its session manager; returns once they listen. A login gets a session of
+/// the shell script `session` on `display`.
+pub(crate) fn start_server(
+    site: &Site,
+    display: &DisplayNumber,
+    session: &str,
+    accounts: &Accounts,
+) -> Result<Running, Error> {
+    let folder = site.folder.path().join("xrdp");
+    write_files(site, &folder, display, session, accounts)?;
+    let mut server = programs::command(site, Group::Server, "unshare")?;
+    server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
+    server.arg(folder.join("xrdp.sh")).arg(site.folder.path());
+    let mut server = programs::start(site, "xrdp", &mut server)?;
+    listening::wait(site, "xrdp-sesman", &mut server, SESMAN_PORT)?;
+    listening::wait(site, "xrdp", &mut server, PORT)?;
+    Ok(server)
 }
 
 /// Why private copies of /etc/passwd and of xrdp's files cannot be mounted over the machine's.
@@ -164,9 +174,15 @@ fn obstacle() -> Option<String> {
 }
 
 /// The files that xrdp.sh mounts over the machine's, and the session's script.
-fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<(), Error> {
-    let (etc, home) = (folder.join("etc"), folder.join("home"));
-    for made in [&etc, &home, &folder.join("run")] {
+fn write_files(
+    site: &Site,
+    folder: &Path,
+    display: &DisplayNumber,
+    session: &str,
+    accounts: &Accounts,
+) -> Result<(), Error> {
+    let etc = folder.join("etc");
+    for made in [&etc, &folder.join("run")] {
         fs::create_dir_all(made)
             .map_err(|error| format!("cannot make {}: {error}", made.display()))?;
     }
@@ -179,29 +195,11 @@ fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<()
         )
         .into());
     }
-    let script = |path: &Path, text: &str| -> Result<(), Error> {
-        fs::write(path, text)?;
-        Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
-    };
-    script(&folder.join("xrdp.sh"), include_str!("xrdp.sh"))?;
-    // Renamed when complete. The session is only its X server; applications are started from
-    // outside.
-    let ready = folder.join("ready");
-    let session = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec \
-            sleep infinity\n",
-        ready = ready.display()
-    );
-    script(&folder.join("session.sh"), &session)?;
-
-    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let mut people =
-        fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
-    people += &format!("{USER}:x:{uid}:{gid}::{}:/bin/sh\n", home.display());
-    fs::write(folder.join("passwd"), people)?;
-    let kinds = ["auth", "account", "session", "password"];
-    let pam: String = kinds.iter().map(|kind| format!("{kind} required pam_permit.so\n")).collect();
-    fs::write(folder.join("pam"), pam)?;
+    programs::write_script(&folder.join("private.sh"), PRIVATE)?;
+    programs::write_script(&folder.join("xrdp.sh"), include_str!("xrdp.sh"))?;
+    programs::write_script(&folder.join("session.sh"), session)?;
+    accounts.write(folder)?;
+    fs::write(folder.join("pam"), accounts.pam())?;
 
     let log = |name: &str| site.folder.path().join(format!("{name}.log")).display().to_string();
     fs::write(
@@ -209,7 +207,9 @@ fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<()
         xrdp_ini(&site.bed.address(Side::Server).to_string(), &log("xrdp-own")),
     )?;
     let session = folder.join("session.sh").display().to_string();
-    let sesman = sesman_ini(display.number(), &session, &log("xrdp-sesman"), &log("xrdp-xorg"));
+    // Where another user may write.
+    let xorg_log = folder.join(format!("home-{USER}/Xorg.log")).display().to_string();
+    let sesman = sesman_ini(display.number(), &session, &log("xrdp-sesman"), &xorg_log);
     fs::write(etc.join("sesman.ini"), sesman)?;
     Ok(())
 }

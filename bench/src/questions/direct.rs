@@ -37,7 +37,7 @@ pub(super) fn statistics(viewer: &mut Headless, folder: &Path) -> Result<Value, 
 }
 
 /// Bytes that the viewer has received.
-pub(super) fn bytes_in(viewer: &mut Headless, folder: &Path) -> Result<f64, Error> {
+pub(crate) fn bytes_in(viewer: &mut Headless, folder: &Path) -> Result<f64, Error> {
     Ok(statistics(viewer, folder)?["bytes_in"].as_f64().ok_or("stats have no bytes_in")?)
 }
 

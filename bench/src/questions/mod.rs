@@ -4,7 +4,7 @@
 
 pub mod awareness;
 pub mod changing_paths;
-mod direct;
+pub(crate) mod direct;
 pub mod echo_under_load;
 pub mod functions;
 pub mod key_to_photon;
@@ -222,7 +222,7 @@ const PERCENTILES_FROM: usize = 5;
 
 /// Every measure of each column: median, p95, p99, and the ratio of its median to the first
 /// column's.
-fn print_table(columns: &[(String, Vec<Measure>)]) {
+pub(crate) fn print_table(columns: &[(String, Vec<Measure>)]) {
     print!("{:LABEL_WIDTH$}", "median / p95 / p99 (ratio of medians)");
     columns.iter().for_each(|(name, _)| print!("{name:>COLUMN_WIDTH$}"));
     println!();
@@ -272,7 +272,7 @@ fn short(value: f64) -> String {
 }
 
 /// Sleeps, and ends with an error when somebody interrupts.
-fn pause(time: Duration) -> Result<(), Error> {
+pub(crate) fn pause(time: Duration) -> Result<(), Error> {
     let end = Instant::now() + time;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     {

@@ -472,6 +472,8 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   barrier             waits until everything drawn before is shown
   wait-quiet          repeats barriers until one brings no update
   wait-unresponsive   waits until the session is unresponsive: an answer is due and does not come
+  wait-connection N   waits for this connection (the first is 1): after a loss, until the viewer
+                      has reconnected
   wait-pixel X Y RRGGBB   waits until this pixel has this colour
   size                answers `ok WxH`
   resize WxH          resizes the session, 64x64 at least, and waits until it has this size

@@ -174,6 +174,10 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "barrier" => viewer.barrier().map(done),
         "wait-quiet" => viewer.wait_quiet().map(done),
         "wait-unresponsive" => viewer.wait_unresponsive().map(done),
+        "wait-connection" => {
+            let [number] = numbers::<u32, 1>(rest)?;
+            viewer.wait_connection(number).map(done)
+        }
         "wait-pixel" => {
             let words: Vec<&str> = rest.split_whitespace().collect();
             let [x, y, color] = words[..] else {
