@@ -1,5 +1,5 @@
 //! What a person sees first after a login: a photograph and a page of text before it. Everything is
-//! drawn at once, and nothing moves. Knows drawing; never who has logged in.
+//! drawn at once, and again when the screen's size has changed. Knows drawing; never who has logged in.
 
 use super::photo::photo;
 use super::text::Pen;
@@ -28,16 +28,17 @@ const WORDS: &str = "The quick brown fox jumps over the lazy dog, and 1234567890
 pub fn run(options: &Options) -> Result<(), Error> {
     let (width, height) = (options.width, options.height);
     let mut window = Window::open("desktop", (width, height), 0)?;
-    window.put_whole(0, 0, width, &photo(SEED, width.into(), height.into()))?;
+    let mut pen = Pen::new(&window, 14.0)?;
+    let picture = photo(SEED, width.into(), height.into());
     let (page_width, page_height) = (width * 5 / 8, height * 3 / 4);
     let (left, top) = (i16::try_from(width / 16)?, i16::try_from(height / 8)?);
-    window.fill(left, top, page_width, page_height, PAPER)?;
-    let mut pen = Pen::new(&window, 14.0)?;
-    for line in 0..(i16::try_from(page_height)? - 2 * MARGIN) / LINE {
-        let text = format!("{:3}  {WORDS}", line + 1);
-        pen.write(&window, left + MARGIN, top + MARGIN + line * LINE, &text)?;
-    }
     loop {
-        window.wait()?;
+        window.put_whole(0, 0, width, &picture)?;
+        window.fill(left, top, page_width, page_height, PAPER)?;
+        for line in 0..(i16::try_from(page_height)? - 2 * MARGIN) / LINE {
+            let text = format!("{:3}  {WORDS}", line + 1);
+            pen.write(&window, left + MARGIN, top + MARGIN + line * LINE, &text)?;
+        }
+        window.wait_exposed()?;
     }
 }

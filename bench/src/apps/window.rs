@@ -40,6 +40,7 @@ pub struct Window {
     keysyms: Vec<u32>,
     keysyms_per_code: usize,
     in_flight: bool,
+    is_exposed: bool,
     waiting: std::collections::VecDeque<WindowEvent>,
 }
 
@@ -126,6 +127,7 @@ impl Window {
             keysyms: vec![],
             keysyms_per_code: 1,
             in_flight: false,
+            is_exposed: false,
             waiting: std::collections::VecDeque::new(),
         };
         window.read_keys()?;
@@ -210,6 +212,15 @@ impl Window {
         }
     }
 
+    /// Waits until something of what was drawn is lost, as when the screen's size changes.
+    pub fn wait_exposed(&mut self) -> Result<(), Error> {
+        while !std::mem::take(&mut self.is_exposed) {
+            let event = self.x.wait_for_event()?;
+            self.handle_event(&event)?;
+        }
+        Ok(())
+    }
+
     /// The next event if there is one already.
     pub fn poll(&mut self) -> Result<Option<WindowEvent>, Error> {
         while self.waiting.is_empty() {
@@ -231,6 +242,10 @@ impl Window {
             // Remote desktop servers assign keycodes to keysyms on demand.
             Event::MappingNotify(_) => {
                 self.read_keys()?;
+                Ok(None)
+            }
+            Event::Expose(_) => {
+                self.is_exposed = true;
                 Ok(None)
             }
             Event::DestroyNotify(_) => Err("the window was destroyed".into()),

@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -99,7 +100,7 @@ pub(crate) fn view(site: &Site, user: &str, password: &str) -> Result<Running, E
     let mut viewer = viewer(site, user)?;
     viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
     viewer.args(["--fullscreen", "--timeout", "60"]).stdout(Stdio::null());
-    log_in(&mut viewer, user, password)
+    log_in(&mut viewer, programs::log_file(site, "thinc-view")?, user, password)
 }
 
 /// Starts a viewer without a window, which logs in, and is driven by a pipe: its terminal is for the
@@ -116,7 +117,8 @@ pub(crate) fn view_headless(
     mkfifoat(CWD, &script, Mode::RUSR | Mode::WUSR)?;
     let mut viewer = viewer(site, user)?;
     viewer.args(["--headless", "--timeout", "60"]).args(options).arg("--script").arg(&script);
-    let mut running = log_in(viewer.stdout(Stdio::piped()), user, password)?;
+    let log = programs::log_file(site, "thinc-view")?;
+    let mut running = log_in(viewer.stdout(Stdio::piped()), log, user, password)?;
     let answers = running.take_stdout().ok_or("thinc-view has no output")?;
     // Not before the viewer reads it: opening waits for that.
     let commands = fs::OpenOptions::new().write(true).open(&script)?;
@@ -138,7 +140,35 @@ fn answers<'a>(user: &'a str, password: &'a str) -> [(&'static str, &'a str); 3]
     [("Is it the same?", "yes"), ("User name", user), ("assword", password)]
 }
 
-fn log_in(viewer: &mut Command, user: &str, password: &str) -> Result<Running, Error> {
+/// Writes what appears on the terminal into `log` until the returned file is dropped; then the
+/// terminal hangs up, and with it the viewer.
+fn keep_log(terminal: fs::File, log: fs::File) -> Result<fs::File, Error> {
+    let (ends, until) = std::io::pipe()?;
+    let (mut terminal, mut log) = (terminal, log);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 1024];
+        loop {
+            let mut ready =
+                [PollFd::new(&terminal, PollFlags::IN), PollFd::new(&ends, PollFlags::IN)];
+            if poll(&mut ready, None).is_err() || !ready[1].revents().is_empty() {
+                return;
+            }
+            // An error: the viewer has ended.
+            let Ok(count) = terminal.read(&mut bytes) else { return };
+            if log.write_all(&bytes[..count]).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(OwnedFd::from(until).into())
+}
+
+fn log_in(
+    viewer: &mut Command,
+    mut log: fs::File,
+    user: &str,
+    password: &str,
+) -> Result<Running, Error> {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&terminal)?;
     unlockpt(&terminal)?;
@@ -155,6 +185,7 @@ fn log_in(viewer: &mut Command, user: &str, password: &str) -> Result<Running, E
             let mut bytes = [0; 1024];
             let count = terminal.read(&mut bytes)?;
             text += &String::from_utf8_lossy(&bytes[..count]);
+            log.write_all(&bytes[..count])?;
         }
         for (index, (question, answer)) in answers(user, password).into_iter().enumerate() {
             let Some((_, rest)) = text.split_once(question) else { continue };
@@ -162,8 +193,8 @@ fn log_in(viewer: &mut Command, user: &str, password: &str) -> Result<Running, E
             text = rest.to_owned();
             terminal.write_all(format!("{answer}\n").as_bytes())?;
             if index + 1 == answers(user, password).len() {
-                // The viewer writes little more, which the terminal holds.
-                return Ok(running.holding(terminal));
+                let until = keep_log(terminal, log)?;
+                return Ok(running.holding(until));
             }
         }
         let ended = running.check().err().map(|error| error.to_string());

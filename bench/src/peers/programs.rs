@@ -230,7 +230,7 @@ pub(super) fn start(
     Running::start(name, command)
 }
 
-fn log_file(site: &Site, name: &str) -> Result<fs::File, Error> {
+pub(super) fn log_file(site: &Site, name: &str) -> Result<fs::File, Error> {
     Ok(fs::OpenOptions::new()
         .append(true)
         .create(true)
