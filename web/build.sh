@@ -11,10 +11,10 @@ if [ $# -gt 0 ]; then
     cp -- "$1" dist/viewer.wasm
     cp -- "$2" dist/sound.wasm
 fi
-[ -s dist/viewer.wasm ] && [ -s dist/sound.wasm ] || {
+if [ ! -s dist/viewer.wasm ] || [ ! -s dist/sound.wasm ]; then
     echo "web/build.sh: no dist/viewer.wasm or sound.wasm; name both as arguments" >&2
     exit 1
-}
+fi
 # The output runs in browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4).
 esbuild main.ts worker.ts login.ts account.ts worklet=sound/worklet.ts --bundle --minify \
     --format=iife --target=es2022 --outdir=dist --log-level=warning
