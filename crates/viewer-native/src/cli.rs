@@ -14,6 +14,7 @@ use thinc_viewer_core::ClipboardPolicy;
 use crate::address;
 use crate::client::{Opening, SoundChoice};
 use crate::desktops::DesktopChoice;
+use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
 use crate::install::{InstallMode, InstallOptions};
 use crate::saved::CacheOptions;
@@ -203,6 +204,15 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub pin_store: Option<PathBuf>,
 
+    /// Where people log in (thinc broker): whether the server is to remember this device, so that it
+    /// signs you in the next time without a question. Only on a device of your own: its key is a
+    /// file of yours in thinc/devices under $XDG_STATE_HOME or ~/.local/state.
+    ///
+    /// The list of your desktops in a browser shows the devices, and forgets them.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = RememberWhen::Ask,
+        num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub remember: RememberWhen,
+
     /// Memory for cached pixels that are shown again: animations, windows, pages in the history. 0
     /// for none.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
@@ -284,6 +294,17 @@ impl Cli {
         Ok(GuestLogin { name, password })
     }
 
+    /// How a server remembers this device.
+    pub fn devices(&self) -> DeviceOptions {
+        let remember = match self.remember {
+            RememberWhen::Ask => Remember::Ask,
+            RememberWhen::Yes => Remember::Yes,
+            RememberWhen::No => Remember::No,
+        };
+        let folder = base("XDG_STATE_HOME", ".local/state");
+        DeviceOptions { remember, folder: folder.map(|base| base.join("thinc").join("devices")) }
+    }
+
     /// The pixel cache: its size and folder.
     pub fn cache(&self) -> CacheOptions {
         CacheOptions { bytes: self.cache, dir: self.cache_dir.clone() }
@@ -331,6 +352,17 @@ pub enum Install {
     Ask,
     /// Copies without a question.
     Always,
+}
+
+/// Whether a server is to remember this device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RememberWhen {
+    /// Asks on the terminal after a login.
+    Ask,
+    /// After a login, without a question.
+    Yes,
+    /// Not, and a key that there is for the server is deleted.
+    No,
 }
 
 /// Most monitors of a session.
@@ -538,12 +570,14 @@ fn parse_size_within(text: &str, max: u64) -> Result<u64, String> {
 
 /// Default file of remembered server keys.
 pub fn default_pin_store() -> Option<PathBuf> {
+    Some(base("XDG_CONFIG_HOME", ".config")?.join("thinc").join("known_hosts"))
+}
+
+/// A folder of the XDG base directory specification, or the usual one in the home folder.
+fn base(variable: &str, usual: &str) -> Option<PathBuf> {
     let set =
         |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_CONFIG_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| Some(set("HOME")?.join(".config")))?;
-    Some(base.join("thinc").join("known_hosts"))
+    set(variable).filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(usual)))
 }
 
 #[cfg(test)]

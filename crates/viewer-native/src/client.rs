@@ -26,6 +26,7 @@ use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEven
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
 use crate::desktops::DesktopChoice;
+use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
 use crate::people::PeopleList;
@@ -42,6 +43,7 @@ pub use sound::SoundChoice;
 mod connection;
 mod rechoose;
 mod rescue;
+mod sign_in;
 mod sound;
 mod switch;
 #[cfg(feature = "h264")]
@@ -93,6 +95,8 @@ pub struct ClientConfig {
     pub desktop: DesktopChoice,
     /// What happens where the session is shown elsewhere.
     pub opening: Opening,
+    /// How a server remembers this device.
+    pub devices: DeviceOptions,
     /// Whether to reconnect after a loss.
     pub reconnect: Reconnect,
     /// The pixel cache: its size and folder.

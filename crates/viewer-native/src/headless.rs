@@ -20,6 +20,7 @@ use crate::client::{
 use crate::clipboard;
 use crate::clipboard::board::Board;
 use crate::desktops::DesktopChoice;
+use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::keys::{self, Key};
 use crate::report::Report;
@@ -46,6 +47,8 @@ pub struct HeadlessOptions {
     pub known_hosts: Option<PathBuf>,
     /// Transport to use for a link.
     pub transport: TransportChoice,
+    /// How a server remembers this device.
+    pub devices: DeviceOptions,
     /// Whether to reconnect after a loss.
     pub reconnect: Reconnect,
     /// The pixel cache: its size and folder.
@@ -64,6 +67,7 @@ impl Default for HeadlessOptions {
             view: None,
             known_hosts: None,
             transport: TransportChoice::Auto,
+            devices: DeviceOptions::default(),
             reconnect: Reconnect::Never,
             cache: CacheOptions::default(),
             clipboard: ClipboardPolicy::default(),
@@ -129,6 +133,7 @@ impl Headless {
             known_hosts: options.known_hosts,
             new_keys: NewKeys::Tell,
             transport: options.transport,
+            devices: options.devices,
             size: options.size.unwrap_or_default(),
             view: options.view,
             connect_timeout: options.timeout,

@@ -18,6 +18,7 @@ mod clock;
 #[cfg(feature = "window")]
 mod compose;
 pub mod desktops;
+pub mod device_key;
 pub mod error;
 #[cfg(feature = "window")]
 mod font;

@@ -7,6 +7,7 @@ mod desk;
 mod fake;
 
 use std::io::{BufReader, Read as _, Write as _};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command as Program, Stdio};
 use std::time::Duration;
 
@@ -685,12 +686,18 @@ impl Asking {
 
     /// Until the question, which ends with this.
     fn start_until(display: &str, arguments: &str, end: &str) -> Asking {
+        Asking::start_in(&std::env::temp_dir().join("thinc-none"), display, arguments, end)
+    }
+
+    /// The same; this device's keys are in this folder.
+    fn start_in(state: &Path, display: &str, arguments: &str, end: &str) -> Asking {
         let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_thinc-view"));
         // util-linux: gives the command a terminal, and ends with its exit code.
         let mut terminal = Program::new("script")
             .args(["--quiet", "--return", "--command", &command, "/dev/null"])
             .env("DISPLAY", display)
             .env("USER", "otto")
+            .env("XDG_STATE_HOME", state)
             .env_remove("WAYLAND_DISPLAY")
             .env("SDL_VIDEO_DRIVER", "x11")
             .stdin(Stdio::piped())
@@ -724,7 +731,7 @@ fn a_person_logs_in_on_the_terminal_and_the_password_is_not_shown() {
     let fake = Fake::start(size(64, 64));
     let mut link = fake.link();
     link.token = None;
-    let arguments = format!("'{link}'");
+    let arguments = format!("--remember=no '{link}'");
 
     let mut asking = Asking::start_until(&display, &arguments, "[otto]: ");
     assert!(asking.question.contains(&link.authority()), "{}", asking.question);
@@ -745,6 +752,58 @@ fn a_person_logs_in_on_the_terminal_and_the_password_is_not_shown() {
     assert!(rest.contains("login refused"), "{rest}");
     assert_eq!(fake.shared.state.lock().unwrap().account, "otto");
     assert_eq!(asking.terminal.0.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn a_person_who_stays_signed_in_is_not_asked_again() {
+    let Some((_server, display)) = xvfb() else { return };
+    let fake = Fake::start(size(64, 64));
+    let state = fake.folder.join("state");
+    let mut link = fake.link();
+    link.token = None;
+    let arguments = format!("'{link}'");
+    let hello = |fake: &Fake| {
+        let is_hello = |message: &ViewerMessage| matches!(message, ViewerMessage::Hello(_));
+        fake.wait_for("a hello", |message| is_hello(message).then_some(()));
+    };
+    let signed_in = || fake.shared.state.lock().unwrap().signed_in;
+    let mut asking = Asking::start_in(&state, &display, &arguments, "[otto]: ");
+    asking.typed.write_all(b"anna\n").unwrap();
+    asking.read_until("Password: ");
+    asking.typed.write_all(b"swordfish\n").unwrap();
+    asking.read_until("Stay signed in on this device? [y/N] ");
+    asking.typed.write_all(b"y\n").unwrap();
+    hello(&fake);
+    assert!(fake.shared.state.lock().unwrap().device.is_some());
+
+    // The login ends in the middle of work.
+    fake.shared.state.lock().unwrap().session_credential = b"of another login".to_vec();
+    fake.cut();
+    hello(&fake);
+    assert_eq!(signed_in(), 1);
+    drop(asking);
+
+    // Without a terminal, in a program that was started anew.
+    let headless = |more: &[&str]| {
+        let mut viewer = Program::new(env!("CARGO_BIN_EXE_thinc-view"));
+        viewer.args(["--headless", "--when-quiet"]).args(more).arg(link.to_string());
+        viewer.env("XDG_STATE_HOME", &state).stdin(Stdio::null());
+        viewer.output().unwrap()
+    };
+    let output = headless(&[]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(signed_in(), 2);
+    // The server has forgotten it.
+    let device = fake.shared.state.lock().unwrap().device.take();
+    let output = headless(&[]);
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("login refused"), "{output:?}");
+    fake.shared.state.lock().unwrap().device = device;
+    assert!(headless(&[]).status.success(), "it may have been temporary");
+    // The person has: the key is deleted.
+    assert_eq!(headless(&["--remember=no"]).status.code(), Some(5));
+    assert_eq!(headless(&[]).status.code(), Some(5));
+    assert_eq!(std::fs::read_dir(state.join("thinc/devices")).unwrap().count(), 0);
 }
 
 #[test]

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thinc_protocol::Micros;
-use thinc_protocol::auth::PromptStyle;
-use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
@@ -24,9 +22,10 @@ use super::{
 };
 use crate::backoff::{self, Backoff};
 use crate::desktops::{self, Account};
+use crate::device_key::has_key;
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
-use crate::question::{self, Echo};
+use crate::question;
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
 use crate::target::Target;
@@ -54,6 +53,8 @@ pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct Session {
     /// Authenticates the next connection to the same port.
     pub(super) session_credential: Option<Vec<u8>>,
+    /// One that a server where people log in does not know any more: names the desktop.
+    pub(super) earlier_credential: Option<Vec<u8>>,
     /// The session's last address, if the link names a host.
     pub(super) peer: Option<SocketAddr>,
     /// A connection has succeeded before.
@@ -181,15 +182,32 @@ impl Shared {
         Ok(opened)
     }
 
-    /// Opens a session that a link names: on a connection that was found already, or on a new one.
+    /// Opens a session that a link names. Where the login has ended and the server remembers this
+    /// device, it signs in, and nobody is asked.
     fn open_by_link(
+        self: &Arc<Self>,
+        link: &Link,
+        session: &mut Session,
+    ) -> Result<Opened, ViewError> {
+        match self.open_once(link, session) {
+            Err(refusal) if session.was_connected => {
+                self.sign_in_again(link, session, refusal)?;
+                self.open_once(link, session)
+            }
+            other => other,
+        }
+    }
+
+    /// The same, on a connection that was found already, or on a new one.
+    fn open_once(
         self: &Arc<Self>,
         link: &Link,
         session: &mut Session,
     ) -> Result<Opened, ViewError> {
         let options = self.options(session);
         let needs_login = link.token.is_none() && session.session_credential.is_none();
-        if needs_login && !question::can_ask() {
+        let has_key = has_key(&self.config.devices, &link.authority());
+        if needs_login && !has_key && !question::can_ask() {
             return Err(ConnectError::NoToken.into());
         }
         let (rescue, switching) = {
@@ -273,47 +291,8 @@ impl Shared {
         Ok(reached)
     }
 
-    /// Has the person log in on the terminal, and connects again with what that gives.
-    fn log_in(
-        &self,
-        link: &Link,
-        reached: Established,
-        session: &mut Session,
-    ) -> Result<Established, ViewError> {
-        let authority = link.authority();
-        let own = std::env::var("USER").unwrap_or_default();
-        let default = if own.is_empty() { String::new() } else { format!(" [{own}]") };
-        let _ = writeln!(io::stderr(), "Log in at {authority}");
-        let name = question::read_line(&format!("User name{default}: "), Echo::On);
-        let name = name.map(|name| if name.is_empty() { own } else { name });
-        let Some(name) = name.filter(|name| !name.is_empty()) else {
-            return Err(ConnectError::NotLoggedIn(authority).into());
-        };
-        let pin = reached.pin();
-        let credential = reached.log_in(&name, &mut |prompts| {
-            let mut answers = Vec::new();
-            for prompt in prompts {
-                let text = thinc_protocol::wire::printable(prompt.text);
-                let echo = match prompt.style {
-                    PromptStyle::Text => {
-                        let _ = writeln!(io::stderr(), "{text}");
-                        continue;
-                    }
-                    PromptStyle::Hidden => Echo::Off,
-                    PromptStyle::Shown => Echo::On,
-                };
-                let text = format!("{} ", text.trim_end());
-                answers.push(question::read_line(&text, echo)?.into_bytes());
-            }
-            Some(answers)
-        })?;
-        let credential = self.choose_desktop(link, pin, credential, session)?;
-        session.session_credential = Some(credential);
-        Ok(thinc_transport::establish(link, &self.options(session))?)
-    }
-
     /// Has the person choose among their desktops, as far as the command line leaves a choice.
-    fn choose_desktop(
+    pub(super) fn choose_desktop(
         &self,
         link: &Link,
         pin: SpkiPin,
@@ -366,7 +345,7 @@ impl Shared {
         Ok((Reader::Link(Box::new(reader)), Writer::Link(writer)))
     }
 
-    fn options(&self, session: &Session) -> ConnectOptions {
+    pub(super) fn options(&self, session: &Session) -> ConnectOptions {
         ConnectOptions {
             timeout: self.config.connect_timeout,
             known_hosts: self.config.known_hosts.clone(),

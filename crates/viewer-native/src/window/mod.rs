@@ -49,6 +49,7 @@ use crate::client::{
     Client, ClientConfig, NewKeys, News, Reconnect, SoundChoice, State, Status, this_program,
 };
 use crate::compose::Scene;
+use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::keys;
 use crate::overlay::Panel;
@@ -100,6 +101,8 @@ pub struct WindowOptions {
     pub timeout: Duration,
     /// File of remembered server keys, for links without a pin.
     pub known_hosts: Option<PathBuf>,
+    /// How a server remembers this device.
+    pub devices: DeviceOptions,
     /// Transport to use for a link.
     pub transport: TransportChoice,
     /// Which of a person's desktops behind a broker is opened.
@@ -160,6 +163,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     let config = ClientConfig {
         target,
         known_hosts: options.known_hosts.clone(),
+        devices: options.devices.clone(),
         new_keys: NewKeys::Ask,
         transport: options.transport,
         // Several windows announce their sizes once they are open.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustls::ServerConnection;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::device_auth::{AuthChallenge, DeviceAuth};
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{
@@ -21,8 +22,9 @@ use thinc_protocol::session::{
 use thinc_protocol::video::VideoStatus;
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
+use thinc_transport::device::{DeviceId, PublicKey, is_signed, place_of, sign_in_message};
 use thinc_transport::identity::Identity;
-use thinc_transport::{Link, Scheme};
+use thinc_transport::{Link, Scheme, SpkiPin};
 
 /// Longest wait for an event: longer than any step takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
@@ -49,6 +51,12 @@ pub(crate) struct State {
     /// Who has tried to log in.
     pub(crate) account: String,
     pub(crate) session_credential: Vec<u8>,
+    /// The device that it remembers, as a broker does.
+    pub(crate) device: Option<PublicKey>,
+    /// How often that has signed its person in.
+    pub(crate) signed_in: u32,
+    /// Its own key, which a device signs for.
+    pin: SpkiPin,
     /// Geometries are not answered: the session keeps its size.
     pub(crate) stubborn: bool,
     /// Barriers are remembered and not answered.
@@ -115,6 +123,9 @@ impl Fake {
                 tokens: vec![b"first".to_vec()],
                 account: String::new(),
                 session_credential: b"the key of this session".to_vec(),
+                device: None,
+                signed_in: 0,
+                pin: identity.pin(),
                 stubborn: false,
                 hold_barriers: false,
                 hold_picture: false,
@@ -431,6 +442,9 @@ impl Shared {
     fn log_in(&self, wire: &Arc<Wire>, frame: &MessageFrame<'_>) -> Option<bool> {
         let mut bytes = Vec::new();
         let answers = AuthAnswers::decode(frame);
+        if let Ok(device) = DeviceAuth::decode(frame) {
+            return Some(self.meet_device(wire, &device));
+        }
         let is_welcome = match (Auth::decode(frame), &answers) {
             (Ok(Auth::Account(name)), _) => {
                 self.state.lock().unwrap().account = String::from_utf8(name.to_vec()).unwrap();
@@ -454,6 +468,49 @@ impl Shared {
         };
         wire.send(&bytes);
         Some(is_welcome)
+    }
+
+    /// What a broker does with a device; false for one that it does not remember.
+    fn meet_device(&self, wire: &Arc<Wire>, device: &DeviceAuth<'_>) -> bool {
+        const CHALLENGE: [u8; 32] = [7; 32];
+        let mut state = self.state.lock().unwrap();
+        let known = state.device.map(|key| (DeviceId::of(&key), key));
+        let mut bytes = Vec::new();
+        let is_welcome = match device {
+            DeviceAuth::Remember { session_credential, key, name } => {
+                assert!(name.starts_with("thinc-view"), "{name}");
+                let is_known = *session_credential == state.session_credential;
+                if is_known {
+                    state.device = Some(**key);
+                    AuthOk { session_credential: &DeviceId::of(key).0 }.encode(&mut bytes);
+                }
+                is_known
+            }
+            // As a broker: who is refused learns it once they have signed.
+            DeviceAuth::Device { .. } => {
+                AuthChallenge(&CHALLENGE).encode(&mut bytes);
+                true
+            }
+            DeviceAuth::Signature(signature) => {
+                let place = place_of(&state.pin);
+                let is_good = known.is_some_and(|(id, key)| {
+                    is_signed(&key, &sign_in_message(&place, id, &CHALLENGE), signature)
+                });
+                if is_good {
+                    state.signed_in += 1;
+                    let session_credential = &state.session_credential;
+                    AuthOk { session_credential }.encode(&mut bytes);
+                }
+                is_good
+            }
+        };
+        if !is_welcome {
+            let close = Close { code: CloseCode::Unauthorized, reason: "login refused" };
+            SessionMessage::Close(close).encode(&mut bytes);
+        }
+        drop(state);
+        wire.send(&bytes);
+        is_welcome
     }
 
     fn authenticate(&self, wire: &Arc<Wire>, auth: &Auth<'_>) -> bool {
