@@ -37,6 +37,7 @@ mod packets;
 pub mod port;
 mod privileges;
 pub mod proxy;
+mod reservations;
 mod throttle;
 
 use std::io;

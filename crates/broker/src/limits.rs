@@ -3,6 +3,7 @@
 //! the person's: its word is two fixed bytes, and the process that is moved is the agent itself, of
 //! which the desktop is a child. Knows processes and numbers; cgroup.rs knows the kernel's files.
 
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,6 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 use crate::agent::SESSIONS_MAX;
 use crate::cgroup::Places;
 use crate::packets;
+use crate::reservations::{Reservation, Reservations};
 
 /// Most desktops on a machine that a configuration may allow.
 pub const SESSIONS_ALLOWED_MAX: u32 = 10_000;
@@ -82,24 +84,54 @@ impl Limits {
         }
     }
 
-    /// Desktops of the machine, and those of this user. Others count as many as one person may
-    /// have, so that nobody uses the machine's limit up by processes that imitate a desktop.
-    fn count(&self, uid: u32) -> (u32, u32) {
-        let mut owners = std::collections::HashMap::<u32, u32>::new();
-        for pid in fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let is_process = pid.file_name().to_str().is_some_and(|pid| pid.parse::<u32>().is_ok());
-            if is_process
-                && let Ok(arguments) = fs::read(pid.path().join("cmdline"))
-                && is_supervisor(&arguments)
-                && let Ok(metadata) = fs::metadata(pid.path())
-            {
-                *owners.entry(metadata.uid()).or_default() += 1;
-            }
-        }
+    /// Desktops of the machine, and those of this user, of the numbers by user. Others count as many
+    /// as one person may have, so that nobody uses the machine's limit up by processes that imitate
+    /// a desktop.
+    fn count(&self, owners: &HashMap<u32, u32>, uid: u32) -> (u32, u32) {
         let per_user = self.sessions_per_user.unwrap_or(u32::MAX);
         let of_machine = owners.values().map(|&count| count.min(per_user)).sum();
         (of_machine, owners.get(&uid).copied().unwrap_or(0))
     }
+
+    /// Lets this user start a desktop, which counts from now on; the error is for the person.
+    fn reserve(
+        &self,
+        reservations: &Reservations,
+        uid: u32,
+    ) -> Result<Option<Reservation>, String> {
+        if self.sessions.is_none() && self.sessions_per_user.is_none() {
+            return Ok(None);
+        }
+        let refuse = |owners: &HashMap<u32, u32>| {
+            let (of_machine, of_user) = self.count(owners, uid);
+            self.refusal(of_machine, of_user)
+        };
+        match reservations.reserve(uid, running, refuse) {
+            Ok(reserved) => reserved.map(Some),
+            Err(error) => {
+                crate::report!("thinc: desktops cannot be counted: {error}");
+                Err("This server cannot count its desktops, and starts none. Its log says why: ask \
+                     the administrator."
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// The desktops that run, by user.
+fn running() -> HashMap<u32, u32> {
+    let mut owners = HashMap::<u32, u32>::new();
+    for pid in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let is_process = pid.file_name().to_str().is_some_and(|pid| pid.parse::<u32>().is_ok());
+        if is_process
+            && let Ok(arguments) = fs::read(pid.path().join("cmdline"))
+            && is_supervisor(&arguments)
+            && let Ok(metadata) = fs::metadata(pid.path())
+        {
+            *owners.entry(metadata.uid()).or_default() += 1;
+        }
+    }
+    owners
 }
 
 fn desktops(count: u32) -> String {
@@ -179,27 +211,40 @@ pub(crate) fn parse_memory(text: &str) -> Option<u64> {
 }
 
 /// Answers an agent until it ends: in a thread of its login process.
-pub(crate) fn answer(socket: &OwnedFd, limits: &Limits, places: &Places, uid: u32, agent: u32) {
+pub(crate) fn answer(
+    socket: &OwnedFd,
+    limits: &Limits,
+    places: &Places,
+    reservations: &Reservations,
+    uid: u32,
+    agent: u32,
+) {
     let mut count = 0u32;
+    // Of the desktop that is being started; the agent starts one at a time.
+    let mut reserved = None;
     while let Ok(packet) = packets::receive(socket, BEGIN.len()) {
+        // One that asks again has given up what it asked for before.
+        drop(reserved.take());
         match packet.bytes.as_slice() {
             BEGIN => {
-                let (of_machine, of_user) = limits.count(uid);
-                let refusal = limits.refusal(of_machine, of_user).or_else(|| {
+                let begun = limits.reserve(reservations, uid).and_then(|reservation| {
                     count += 1;
-                    let entered = places.enter(uid, count, agent);
-                    entered.err().map(|error| {
+                    places.enter(uid, count, agent).map_err(|error| {
                         crate::report!("thinc: a desktop of user {uid} is not started: {error}");
                         "This server cannot limit what the desktop uses, and starts none. Its log \
                          says why: ask the administrator."
                             .to_owned()
-                    })
+                    })?;
+                    Ok(reservation)
                 });
-                if let Some(text) = &refusal {
-                    crate::report!("thinc: user {uid} starts no desktop: {text}");
+                let mut bytes = vec![if begun.is_ok() { ALLOWED } else { REFUSED }];
+                match begun {
+                    Ok(reservation) => reserved = reservation,
+                    Err(text) => {
+                        crate::report!("thinc: user {uid} starts no desktop: {text}");
+                        bytes.extend(text.into_bytes());
+                    }
                 }
-                let mut bytes = vec![if refusal.is_some() { REFUSED } else { ALLOWED }];
-                bytes.extend(refusal.unwrap_or_default().into_bytes());
                 if packets::send(socket, &bytes, &[]).is_err() {
                     return;
                 }
@@ -318,9 +363,12 @@ mod tests {
         let (near, far) = packets::pair().unwrap();
         let limits = Limits { sessions_per_user: Some(0), ..Limits::default() };
         let (me, uid) = (std::process::id(), rustix::process::getuid().as_raw());
+        let state = std::env::temp_dir().join(format!("thinc-answer-{me}"));
+        std::fs::create_dir(&state).unwrap();
+        let reservations = Reservations::of(&state);
         let login = std::thread::spawn(move || {
-            answer(&near, &limits, &Places::default(), uid, me);
-            answer(&near, &Limits::default(), &Places::default(), uid, me);
+            answer(&near, &limits, &Places::default(), &reservations, uid, me);
+            answer(&near, &Limits::default(), &Places::default(), &reservations, uid, me);
         });
         let starts = Starts::new(far);
         let refused = starts.one_at_a_time().unwrap().begin().err().unwrap();
@@ -330,5 +378,6 @@ mod tests {
         drop(starts.one_at_a_time().unwrap().begin().unwrap());
         drop(starts);
         login.join().unwrap();
+        std::fs::remove_dir_all(state).unwrap();
     }
 }

@@ -27,6 +27,7 @@ use crate::message::{
     Verify,
 };
 use crate::options::OPENING_VARIABLE;
+use crate::reservations::Reservations;
 use crate::{packets, privileges};
 
 /// Where programs are if neither PAM nor the system's files say it.
@@ -91,7 +92,7 @@ pub(crate) fn main(
     let places = Places::find(limits).map_err(BrokerError::Limits)?;
     let opened = open_session(&mut pam, &account)
         .and_then(|()| places.limit_scope().map_err(BrokerError::Limits))
-        .and_then(|()| start_agent(&mut pam, &account, limits, &places));
+        .and_then(|()| start_agent(&mut pam, &account, limits, &places, state));
     let agent = match opened {
         Ok(agent) => agent,
         Err(error) => {
@@ -254,6 +255,7 @@ fn start_agent(
     account: &User,
     limits: &Limits,
     places: &Places,
+    state: &Path,
 ) -> Result<OwnedFd, BrokerError> {
     let start = |error| BrokerError::System("start the user's agent", error);
     let (near, far) = packets::pair().map_err(start)?;
@@ -282,7 +284,10 @@ fn start_agent(
         .spawn()
         .map_err(start)?;
     let (limits, places, uid) = (limits.clone(), places.clone(), account.uid.as_raw());
-    std::thread::spawn(move || limits::answer(&asked, &limits, &places, uid, agent.id()));
+    let reservations = Reservations::of(state);
+    std::thread::spawn(move || {
+        limits::answer(&asked, &limits, &places, &reservations, uid, agent.id());
+    });
     Ok(near)
 }
 

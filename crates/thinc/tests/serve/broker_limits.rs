@@ -63,6 +63,33 @@ fn a_machine_has_no_more_desktops_than_it_may() {
     assert!(broker.log().contains("starts no desktop: This server has"));
 }
 
+#[test]
+fn a_person_who_starts_several_in_the_same_instant_gets_as_many_as_one_may() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::with_config(|_| "sessions-per-user = 2\n".to_owned());
+    let anna = broker.account();
+    // Each login has a process of its own that counts.
+    let browsers: Vec<Browser> = (0..4).map(|_| logged_in(&broker, &anna)).collect();
+    let all = std::sync::Barrier::new(browsers.len());
+    let mut statuses: Vec<u16> = std::thread::scope(|scope| {
+        let starts = browsers.iter().enumerate().map(|(number, browser)| {
+            let all = &all;
+            scope.spawn(move || {
+                all.wait();
+                run(browser, "sleep 1000", &format!("desk{number}")).status
+            })
+        });
+        let starts: Vec<_> = starts.collect();
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
+    });
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 409, 409]);
+    let left = broker.folder.join("state/starts");
+    wait_until("no reservation", || (fs::read_dir(&left).unwrap().count() == 1).then_some(()));
+}
+
 /// The folder of a process's control group for a controller, and whether it is of version 2.
 fn group(pid: u32, controller: &str) -> Option<(PathBuf, bool)> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
