@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use thinc_broker::acme::Told;
-use thinc_broker::admin::{AdminRequest, AdminStatus, Named};
+use thinc_broker::admin::{AdminRequest, AdminStatus, AdminViewer, Named, VIEWERS_TOLD_MAX};
 use thinc_broker::agent::{PREFERENCES_BYTES_MAX, Preferences};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::devices::{AccountDevices, Device};
@@ -112,6 +112,12 @@ pub fn admin(input: &[u8]) {
     if let Some(status) = AdminStatus::decode(input) {
         assert_eq!(status.encode(), input);
     }
+    // An address may be written in two ways.
+    if let Some(viewers) = AdminViewer::decode_all(input) {
+        assert!(viewers.len() <= VIEWERS_TOLD_MAX);
+        let bytes = AdminViewer::encode_all(&viewers);
+        assert_eq!(AdminViewer::decode_all(&bytes), Some(viewers));
+    }
 }
 
 /// Each kind.
@@ -123,11 +129,15 @@ pub fn admin_seeds() -> Vec<Vec<u8>> {
         AdminRequest::Drain,
         AdminRequest::Resume,
         AdminRequest::Ended(named.clone()),
-        AdminRequest::Told(named),
+        AdminRequest::Told(named.clone()),
         AdminRequest::Forget { user: "anna".to_owned(), device: Some(DeviceId([3; 16])) },
+        AdminRequest::Viewers,
     ];
+    let from = IpAddr::from([192, 0, 2, 7]);
+    let viewer = AdminViewer { of: named, from, seconds: 61, is_guest: true };
+    let viewers = AdminViewer::encode_all(&[viewer.clone(), viewer]);
     let requests = requests.iter().map(AdminRequest::encode);
-    requests.chain([status.encode()]).collect()
+    requests.chain([status.encode(), viewers]).collect()
 }
 
 /// Each kind.

@@ -1,16 +1,19 @@
 //! The administrator's socket: tells root what the broker does, and lets root drain it. Beside the
-//! path: from `thinc admin`, to helper.rs. Messages have a fixed length; only root is answered, as
-//! the kernel says who is there. Knows bytes; never a session.
+//! path: from `thinc admin`, to helper.rs. Every part has a length and a limit; only root is
+//! answered, as the kernel says who is there. Knows bytes; never a session.
 //!
 //! ```text
-//! request:  what u8 (0 STATUS, 1 DRAIN, 2 RESUME), or
+//! request:  what u8 (0 STATUS, 1 DRAIN, 2 RESUME, 6 VIEWERS), or
 //!           what u8 (3 ENDED, 4 TOLD) | user text | session text, for the audit log, or
 //!           what u8 (5 FORGET) | user text | device text, empty for all
 //! answer:   draining u8 | logins u32 | viewers u32, little-endian
+//! after VIEWERS also: count u32 | count × (user text | session text | address 16 bytes
+//!                     | seconds u64 | guest u8)
 //! text:     length u8 | bytes
 //! ```
 
 use std::io::{self, Read as _, Write as _};
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,6 +36,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of an answer.
 const ANSWER_BYTES: usize = 9;
+/// Most viewers in an answer: those of 256 desktops with as many viewers as one may have.
+pub const VIEWERS_TOLD_MAX: usize = 4096;
+/// Longest answer with viewers: two texts and what has a fixed length, of each.
+const VIEWERS_BYTES_MAX: u64 = (VIEWERS_TOLD_MAX * (2 * 256 + 16 + 8 + 1) + 4) as u64;
 
 /// What root asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +61,8 @@ pub enum AdminRequest {
         /// `None`: all.
         device: Option<DeviceId>,
     },
+    /// Who is connected through the broker.
+    Viewers,
 }
 
 /// A desktop of a user.
@@ -65,18 +74,22 @@ pub struct Named {
     pub session: String,
 }
 
-fn encode_texts(what: u8, texts: [&str; 2]) -> Vec<u8> {
-    let mut bytes = vec![what];
+fn put_texts(bytes: &mut Vec<u8>, texts: [&str; 2]) {
     for text in texts {
         let text = &text[..text.floor_char_boundary(usize::from(u8::MAX))];
         bytes.push(text.len() as u8);
         bytes.extend(text.as_bytes());
     }
+}
+
+fn encode_texts(what: u8, texts: [&str; 2]) -> Vec<u8> {
+    let mut bytes = vec![what];
+    put_texts(&mut bytes, texts);
     bytes
 }
 
-/// A user's name, and another text.
-fn decode_texts(bytes: &[u8]) -> Option<(String, String)> {
+/// A user's name, and another text; with what follows them.
+fn take_texts(bytes: &[u8]) -> Option<(String, String, &[u8])> {
     let text = |bytes: &[u8]| -> Option<(String, usize)> {
         let (&length, rest) = bytes.split_first()?;
         let text = std::str::from_utf8(rest.get(..usize::from(length))?).ok()?;
@@ -84,9 +97,14 @@ fn decode_texts(bytes: &[u8]) -> Option<(String, String)> {
     };
     let (user, end) = text(bytes)?;
     let (other, length) = text(&bytes[end..])?;
-    let is_whole = end + length == bytes.len();
     let is_named = !user.is_empty() && !user.contains(char::is_control);
-    (is_whole && is_named).then_some((user, other))
+    is_named.then(|| (user, other, &bytes[end + length..]))
+}
+
+/// The same, and nothing follows.
+fn decode_texts(bytes: &[u8]) -> Option<(String, String)> {
+    let (user, other, rest) = take_texts(bytes)?;
+    rest.is_empty().then_some((user, other))
 }
 
 impl Named {
@@ -97,6 +115,65 @@ impl Named {
     fn decode(bytes: &[u8]) -> Option<Named> {
         let (user, session) = decode_texts(bytes)?;
         is_session_name(&session).then_some(Named { user, session })
+    }
+}
+
+/// A viewer that is connected with a desktop through the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminViewer {
+    /// Whose desktop, and which.
+    pub of: Named,
+    /// The viewer's address.
+    pub from: IpAddr,
+    /// How long it has been connected.
+    pub seconds: u64,
+    /// It is a guest's.
+    pub is_guest: bool,
+}
+
+impl AdminViewer {
+    /// As many as an answer may have.
+    pub fn encode_all(viewers: &[AdminViewer]) -> Vec<u8> {
+        let viewers = &viewers[..viewers.len().min(VIEWERS_TOLD_MAX)];
+        let mut bytes = (viewers.len() as u32).to_le_bytes().to_vec();
+        for viewer in viewers {
+            put_texts(&mut bytes, [&viewer.of.user, &viewer.of.session]);
+            let from = match viewer.from.to_canonical() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            bytes.extend(from.octets());
+            bytes.extend(viewer.seconds.to_le_bytes());
+            bytes.push(viewer.is_guest.into());
+        }
+        bytes
+    }
+
+    /// Reads what [`AdminViewer::encode_all`] writes.
+    pub fn decode_all(bytes: &[u8]) -> Option<Vec<AdminViewer>> {
+        let (count, mut rest) = bytes.split_first_chunk()?;
+        let count = u32::from_le_bytes(*count) as usize;
+        if count > VIEWERS_TOLD_MAX {
+            return None;
+        }
+        let mut viewers = Vec::new();
+        for _ in 0..count {
+            let (user, session, after) = take_texts(rest)?;
+            if !is_session_name(&session) {
+                return None;
+            }
+            let (from, after) = after.split_first_chunk::<16>()?;
+            let (seconds, after) = after.split_first_chunk()?;
+            let (&guest @ 0..=1, after) = after.split_first()? else { return None };
+            rest = after;
+            viewers.push(AdminViewer {
+                of: Named { user, session },
+                from: IpAddr::from(Ipv6Addr::from(*from)).to_canonical(),
+                seconds: u64::from_le_bytes(*seconds),
+                is_guest: guest == 1,
+            });
+        }
+        rest.is_empty().then_some(viewers)
     }
 }
 
@@ -113,6 +190,7 @@ impl AdminRequest {
                 let device = device.map_or_else(String::new, |device| device.to_string());
                 encode_texts(5, [user, &device])
             }
+            AdminRequest::Viewers => vec![6],
         }
     }
 
@@ -132,6 +210,7 @@ impl AdminRequest {
                 };
                 Some(AdminRequest::Forget { user, device })
             }
+            [6] => Some(AdminRequest::Viewers),
             _ => None,
         }
     }
@@ -175,15 +254,34 @@ impl AdminStatus {
 
 /// Asks the broker whose state folder this is.
 pub fn ask(state: &Path, request: &AdminRequest) -> Result<AdminStatus, BrokerError> {
+    answer(state, request, 0, |status, _| Some(status))
+}
+
+/// Asks it who is connected through it.
+pub fn ask_viewers(state: &Path) -> Result<Vec<AdminViewer>, BrokerError> {
+    answer(state, &AdminRequest::Viewers, VIEWERS_BYTES_MAX, |_, bytes| {
+        AdminViewer::decode_all(bytes)
+    })
+}
+
+/// An answer, with at most `more` bytes after the status.
+fn answer<T>(
+    state: &Path,
+    request: &AdminRequest,
+    more: u64,
+    read: impl FnOnce(AdminStatus, &[u8]) -> Option<T>,
+) -> Result<T, BrokerError> {
     let path = state.join(SOCKET);
-    let asked = || -> io::Result<Option<AdminStatus>> {
+    let asked = || -> io::Result<Option<T>> {
         let mut stream = std::os::unix::net::UnixStream::connect(&path)?;
         stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         stream.write_all(&request.encode())?;
-        let mut answer = [0; ANSWER_BYTES];
-        stream.read_exact(&mut answer)?;
-        Ok(AdminStatus::decode(&answer))
+        let mut status = [0; ANSWER_BYTES];
+        stream.read_exact(&mut status)?;
+        let mut rest = Vec::new();
+        stream.take(more).read_to_end(&mut rest)?;
+        Ok(AdminStatus::decode(&status).and_then(|status| read(status, &rest)))
     };
     let failed = |error| BrokerError::Admin(path.clone(), error);
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another version");
@@ -213,7 +311,7 @@ impl AdminSocket {
     /// administrator logged in, where the kernel knows it (pam_loginuid).
     pub(crate) async fn serve(
         &self,
-        answer: impl AsyncFn(AdminRequest, Option<u32>) -> AdminStatus,
+        answer: impl AsyncFn(AdminRequest, Option<u32>) -> Vec<u8>,
     ) {
         loop {
             let Ok((mut stream, _)) = self.listener.accept().await else {
@@ -226,7 +324,7 @@ impl AdminSocket {
             let read = timeout(REQUEST_TIMEOUT, read_request(&mut stream)).await;
             if let Ok(Ok(Some(request))) = read {
                 let by = peer.pid().and_then(login_uid);
-                let bytes = answer(request, by).await.encode();
+                let bytes = answer(request, by).await;
                 let _ = timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await;
             }
         }
@@ -235,7 +333,7 @@ impl AdminSocket {
 
 async fn read_request(stream: &mut UnixStream) -> io::Result<Option<AdminRequest>> {
     let mut bytes = vec![stream.read_u8().await?];
-    if bytes[0] >= 3 {
+    if [3, 4, 5].contains(&bytes[0]) {
         for _ in 0..2 {
             let length = stream.read_u8().await?;
             bytes.push(length);
@@ -276,6 +374,7 @@ mod tests {
             AdminRequest::Told(named("anna", "xfce")),
             AdminRequest::Forget { user: "anna".into(), device: None },
             AdminRequest::Forget { user: "anna".into(), device: Some(DeviceId([7; 16])) },
+            AdminRequest::Viewers,
         ] {
             let bytes = request.encode();
             assert!((0..bytes.len()).all(|end| AdminRequest::decode(&bytes[..end]).is_none()));
@@ -294,5 +393,26 @@ mod tests {
         assert_eq!(AdminStatus::decode(&bytes), Some(status));
         assert_eq!(AdminStatus::decode(&bytes[..8]), None);
         assert_eq!(AdminStatus::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 0]), None);
+
+        let viewer = |from: &str, is_guest| AdminViewer {
+            of: named("anna", "xfce"),
+            from: from.parse().unwrap(),
+            seconds: 61,
+            is_guest,
+        };
+        let viewers = [viewer("192.0.2.7", false), viewer("2001:db8::7", true)];
+        let bytes = AdminViewer::encode_all(&viewers);
+        assert_eq!(bytes[..15], *b"\x02\0\0\0\x04anna\x04xfce\0");
+        assert_eq!(AdminViewer::decode_all(&bytes), Some(viewers.to_vec()));
+        assert!((0..bytes.len()).all(|end| AdminViewer::decode_all(&bytes[..end]).is_none()));
+        assert!(AdminViewer::decode_all(&[&bytes[..], &[0]].concat()).is_none());
+        let many = vec![viewer("192.0.2.7", false); VIEWERS_TOLD_MAX + 1];
+        let mut bytes = AdminViewer::encode_all(&many);
+        assert_eq!(AdminViewer::decode_all(&bytes).unwrap().len(), VIEWERS_TOLD_MAX);
+        bytes[..4].copy_from_slice(&(VIEWERS_TOLD_MAX as u32 + 1).to_le_bytes());
+        assert_eq!(AdminViewer::decode_all(&bytes), None);
+        let longest = named(&"u".repeat(300), &"s".repeat(64));
+        let longest = vec![AdminViewer { of: longest, ..viewer("::1", false) }; VIEWERS_TOLD_MAX];
+        assert!(AdminViewer::encode_all(&longest).len() as u64 <= VIEWERS_BYTES_MAX);
     }
 }

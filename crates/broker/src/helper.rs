@@ -25,7 +25,7 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use crate::acme::{self, AcmeOptions};
-use crate::admin::{AdminRequest, AdminSocket, AdminStatus, Named};
+use crate::admin::{AdminRequest, AdminSocket, AdminStatus, AdminViewer, Named};
 use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
@@ -229,6 +229,7 @@ struct OpenViewer {
     from: IpAddr,
     session: String,
     since: Instant,
+    is_guest: bool,
 }
 
 /// Opens an agent again after the front was restarted.
@@ -331,6 +332,7 @@ impl State {
                 from,
                 session: session.to_owned(),
                 since: Instant::now(),
+                is_guest: deed == Deed::Visited,
             };
             self.viewers.insert(viewer, opened);
         }
@@ -348,7 +350,7 @@ impl State {
         self.audit.record(&entry.lasted(viewer.since.elapsed()));
     }
 
-    fn administrate(&mut self, request: &AdminRequest, by: Option<u32>) -> AdminStatus {
+    fn administrate(&mut self, request: &AdminRequest, by: Option<u32>) -> Vec<u8> {
         self.expire(Instant::now());
         let event = match request {
             AdminRequest::Ended(named) => Some((Event::SessionEnded, named)),
@@ -364,7 +366,8 @@ impl State {
             AdminRequest::Status
             | AdminRequest::Ended(_)
             | AdminRequest::Told(_)
-            | AdminRequest::Forget { .. } => None,
+            | AdminRequest::Forget { .. }
+            | AdminRequest::Viewers => None,
             AdminRequest::Drain => Some(true),
             AdminRequest::Resume => Some(false),
         };
@@ -374,11 +377,29 @@ impl State {
             let what = if is_draining { "takes no new logins" } else { "takes logins again" };
             crate::report!("thinc: the broker {what}, as its administrator wants");
         }
-        AdminStatus {
+        let status = AdminStatus {
             is_draining: *self.draining.borrow(),
             logins: self.logins.len() as u32,
             viewers: self.viewers.len() as u32,
+        };
+        let mut answer = status.encode();
+        if *request == AdminRequest::Viewers {
+            answer.extend(AdminViewer::encode_all(&self.admin_viewers()));
         }
+        answer
+    }
+
+    /// The longest connected first.
+    fn admin_viewers(&self) -> Vec<AdminViewer> {
+        let mut viewers: Vec<&OpenViewer> = self.viewers.values().collect();
+        viewers.sort_by_key(|viewer| viewer.since);
+        let told = |viewer: &OpenViewer| AdminViewer {
+            of: Named { user: viewer.user.clone(), session: viewer.session.clone() },
+            from: viewer.from,
+            seconds: viewer.since.elapsed().as_secs(),
+            is_guest: viewer.is_guest,
+        };
+        viewers.into_iter().map(told).collect()
     }
 
     /// The front has ended, and with it every connection.

@@ -4,6 +4,7 @@
 //! asks the broker's helper, `logout` login processes. Knows processes; never what a session shows.
 
 pub(crate) mod devices;
+mod viewers;
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -19,7 +20,6 @@ use serde::Serialize;
 use thinc_broker::admin::{AdminRequest, AdminStatus, Named, ask};
 use thinc_broker::config::Config;
 use thinc_broker::{BrokerOptions, end_logins};
-use thinc_protocol::wire::printable;
 use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::MainError;
@@ -27,6 +27,8 @@ use crate::cli::{AdminBroker, AdminDrain, AdminEnd, AdminMessage, AdminSessions}
 use crate::clients::age_text;
 use crate::terminal::print;
 use crate::{runtime_dir, share};
+
+use viewers::ViewerOf;
 
 /// proc(5) gives times in these, USER_HZ: 100 a second on x86-64 and arm64.
 const TICKS_PER_SECOND: u64 = 100;
@@ -56,17 +58,6 @@ struct Desktop {
     started_ticks: u64,
 }
 
-/// A viewer of a desktop, as its session process says.
-#[derive(Clone, Debug, Serialize)]
-struct ViewerOf {
-    /// Its address and kind.
-    from: String,
-    /// What a guest calls itself.
-    guest: Option<String>,
-    /// Seconds since it was connected; `None` from a session of an earlier version.
-    age_s: Option<u64>,
-}
-
 /// A process, from /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
@@ -77,8 +68,9 @@ struct Process {
 /// `thinc admin sessions`.
 pub(crate) fn sessions(options: &AdminSessions) -> Result<ExitCode, MainError> {
     let mut found = desktops()?;
+    let through = viewers::through_broker(&state_of(options.broker.clone())?);
     for desktop in &mut found {
-        desktop.viewers = viewers(desktop);
+        desktop.viewers = viewers::of(desktop, &through);
     }
     if options.json {
         print(&serde_json::to_string_pretty(&found)?);
@@ -97,46 +89,12 @@ pub(crate) fn sessions(options: &AdminSessions) -> Result<ExitCode, MainError> {
     ));
     for Desktop { user, name, age_s, memory_bytes, processes, viewers, .. } in found {
         let (age, memory) = (age_text(age_s), format!("{} MiB", memory_bytes >> 20));
-        let viewers = viewers_text(viewers.as_deref());
+        let viewers = viewers::text(viewers.as_deref());
         print(&format!(
             "{user:users$}  {name:names$}  {age:>8}  {memory:>9}  {processes:>9}  {viewers}"
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Asks the session process; what it says is the person's word, cut at the limits of an answer.
-fn viewers(desktop: &Desktop) -> Option<Vec<ViewerOf>> {
-    let path = desktop.folder.join(runtime_dir::SHARE_SOCKET);
-    let of_user = rustix::process::Uid::from_raw(desktop.uid);
-    let Ok(ShareAnswer::List { viewers, .. }) = share::send_to(&path, of_user, &ShareRequest::List)
-    else {
-        return None;
-    };
-    let now_s = crate::port::now_s();
-    let told = viewers.into_iter().map(|viewer| ViewerOf {
-        from: printable(&viewer.from).into_owned(),
-        guest: viewer.name.map(|name| printable(&name).into_owned()),
-        age_s: (viewer.since_s > 0).then(|| now_s.saturating_sub(viewer.since_s)),
-    });
-    Some(told.collect())
-}
-
-/// Count, and each with its age: `2: 192.0.2.7:51514 (3 h), 192.0.2.9:40022 (12 min)`.
-fn viewers_text(viewers: Option<&[ViewerOf]>) -> String {
-    let Some(viewers) = viewers else { return "?".to_owned() };
-    let each = viewers.iter().map(|ViewerOf { from, guest, age_s }| {
-        let guest = guest.as_ref().map_or(String::new(), |name| format!("{name} "));
-        match age_s {
-            Some(age_s) => format!("{guest}{from} ({})", age_text(*age_s)),
-            None => format!("{guest}{from}"),
-        }
-    });
-    let each: Vec<String> = each.collect();
-    match viewers.len() {
-        0 => "0".to_owned(),
-        count => format!("{count}: {}", each.join(", ")),
-    }
 }
 
 /// Tells the broker, for its audit log. Desktops go on while it is stopped, and on machines without

@@ -22,6 +22,9 @@ pub(crate) struct Admin {
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum AdminCommand {
     /// List every desktop with its user, age, memory, number of processes and viewers
+    ///
+    /// The addresses of viewers that come through the broker are the broker's word; without it they
+    /// are those of this machine.
     Sessions(AdminSessions),
     /// End a desktop and everything in it, as `thinc stop` of its user does
     End(AdminEnd),
@@ -54,6 +57,9 @@ pub(crate) struct AdminSessions {
     /// Print JSON, one object for each desktop
     #[arg(long)]
     pub(crate) json: bool,
+    /// Who knows the viewers' addresses.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
 }
 
 /// List devices.

@@ -151,7 +151,12 @@ fn admin(arguments: &[&str]) -> Output {
 
 /// The desktops of this user, of all that `thinc admin` lists.
 fn desktops_of(user: &str) -> Vec<Value> {
-    let output = admin(&["sessions", "--json"]);
+    listed(user, &[])
+}
+
+/// The same, of a broker with a folder of its own.
+fn listed(user: &str, broker: &[&str]) -> Vec<Value> {
+    let output = admin(&[&["sessions", "--json"], broker].concat());
     assert!(output.status.success(), "{output:?}");
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     all.into_iter().filter(|desktop| desktop["user"] == user).collect()
@@ -184,24 +189,31 @@ fn an_administrator_lists_and_ends_the_desktops_of_everybody() {
     let said = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && said.contains("there is desk"), "{said}");
 
-    // Who shows it and since when; the desktop does not learn the address behind a broker.
+    // Who shows it and since when; the broker knows the address.
     assert_eq!(desktop["viewers"], Value::Array(Vec::new()));
     let viewer = open(&hers, &name).unwrap();
+    let state = broker.folder.join("state");
+    let state = state.to_str().unwrap();
     let told = wait_until("her viewer", || {
-        let [desktop] = &desktops_of(&anna.name)[..] else { panic!("she has one") };
+        let [desktop] = &listed(&anna.name, &["--state", state])[..] else { panic!("one") };
         let [viewer] = &desktop["viewers"].as_array().unwrap()[..] else { return None };
         Some(viewer.clone())
     });
-    assert!(told["from"].as_str().unwrap().starts_with("this machine"), "{told}");
+    assert_eq!(told["from"], "127.0.0.1 (through the broker)", "{told}");
     assert!(told["age_s"].as_u64().unwrap() < 600 && told["guest"].is_null(), "{told}");
-    let table = String::from_utf8(admin(&["sessions"]).stdout).unwrap();
-    let line = table.lines().find(|line| is_hers(line)).unwrap();
-    assert!(line.contains("  1: this machine (process "), "{table}");
+    let line = |arguments: &[&str]| {
+        let table = String::from_utf8(admin(arguments).stdout).unwrap();
+        table.lines().find(|line| is_hers(line)).unwrap().to_owned()
+    };
+    let shown = line(&["sessions", "--state", state]);
+    assert!(shown.contains("  1: 127.0.0.1 (through the broker) ("), "{shown}");
+    // Without the broker the desktop's word stays.
+    let none = broker.folder.join("home");
+    let shown = line(&["sessions", "--state", none.to_str().unwrap()]);
+    assert!(shown.contains("  1: this machine (process "), "{shown}");
     drop(viewer);
 
     // The audit log has what the administrator does.
-    let state = broker.folder.join("state");
-    let state = state.to_str().unwrap();
     let words = ["message", "Good evening.", "--user", &anna.name, "--state", state];
     assert!(admin(&words).status.success());
     let ended = admin(&["end", &anna.name, &name, "--state", state]);
