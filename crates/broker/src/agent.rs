@@ -8,6 +8,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thinc_session_server::log::{self, Process};
+use tracing::warn;
 
 pub use thinc_session_server::preferences::{PREFERENCES_BYTES_MAX, Preferences};
 
@@ -198,6 +200,8 @@ pub fn serve(
     gid: u32,
     answer: impl Fn(AgentRequest, &Starts) -> Answered + Clone + Send + 'static,
 ) -> Result<(), BrokerError> {
+    let user = std::env::var("USER").ok();
+    log::start(Process { part: "agent", user, ..Process::default() });
     let socket = crate::take_socket()?;
     crate::login::become_user(uid, gid)?;
     // A session must not end with the terminal or the service that the broker was started from.
@@ -205,7 +209,7 @@ pub fn serve(
         .map_err(|error| BrokerError::System("start a process session", error.into()))?;
     let home = std::env::var_os("HOME").unwrap_or_default();
     if let Err(error) = std::env::set_current_dir(&home) {
-        crate::report!("thinc: {}: {error}", home.to_string_lossy());
+        warn!("{}: {error}", home.to_string_lossy());
         std::env::set_current_dir("/").map_err(|error| BrokerError::System("go to /", error))?;
     }
     let failed = |error| BrokerError::System("receive what is allowed", error);
@@ -221,14 +225,14 @@ pub fn serve(
         }
         let request = serde_json::from_slice(&packet.bytes);
         let (Ok(request), Some(to)) = (request, packet.descriptors.into_iter().next()) else {
-            crate::report!("thinc: an invalid request of the front");
+            warn!("an invalid request of the front");
             continue;
         };
         let (answer, starts) = (answer.clone(), starts.clone());
         std::thread::spawn(move || {
             let (answer, connection) = answer(request, &starts);
             if let Err(error) = send_answer(&to, &answer, connection.as_ref()) {
-                crate::report!("thinc: an answer to the front failed: {error}");
+                warn!("an answer to the front failed: {error}");
             }
         });
     }

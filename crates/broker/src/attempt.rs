@@ -11,11 +11,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nix::unistd::User;
+use thinc_session_server::log;
 use thinc_transport::device::DeviceId;
 use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
+use tracing::warn;
 
 use crate::audit::{Entry, Event};
 use crate::device_requests::By;
@@ -97,7 +99,7 @@ impl Task {
                 }
             }
             Err(error) => {
-                crate::report!("thinc: cannot start a login: {error}");
+                warn!("cannot start a login: {error}");
                 Failure::Abandoned
             }
         };
@@ -144,7 +146,7 @@ impl Task {
         // Before the front knows the secrets: from now on any helper finds this login.
         let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
         if let Err(error) = channel.try_send(&keep.encode()) {
-            crate::report!("thinc: a login of {user} cannot outlive the broker: {error}");
+            warn!(login = number, user, "a login of {user} cannot outlive the broker: {error}");
         }
         state.audit.record(&Entry {
             login: Some(number),
@@ -200,6 +202,7 @@ impl Task {
             .arg(&self.helper.state)
             .arg(format!("--limits={}", self.helper.limits))
             .envs(self.helper.for_sessions.iter().map(|(name, value)| (name, value)))
+            .env(log::FORMAT, log::format().name())
             .stdin(Stdio::from(far))
             .stdout(Stdio::null())
             .spawn()?;

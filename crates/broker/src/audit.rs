@@ -3,7 +3,6 @@
 //! addresses; never a secret, nor a name that no account has: it may be a password in the wrong
 //! field.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::net::IpAddr;
@@ -12,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use thinc_session_server::log::{self, LogFormat};
+use tracing::{info, warn};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -123,7 +124,12 @@ impl Audit {
     /// Never fails: people go on working while a disk is full. The journal then has the event.
     pub(crate) fn record(&mut self, entry: &Entry<'_>) {
         let line = line(entry, SystemTime::now());
-        crate::report!("thinc: audit: {line}");
+        // Whatever the log's level. The line goes on where nobody reads it any more.
+        let prefix = match log::format() {
+            LogFormat::Text => "thinc: audit: ",
+            LogFormat::Json => "",
+        };
+        let _ = writeln!(io::stderr(), "{prefix}{line}");
         if let Some(file) = &mut self.file {
             file.append(&line);
         }
@@ -133,23 +139,7 @@ impl Audit {
 fn line(entry: &Entry<'_>, now: SystemTime) -> String {
     let time = humantime::format_rfc3339_millis(now).to_string();
     let json = serde_json::to_string(&Line { time, entry });
-    let json = json.expect("texts, numbers and addresses have a JSON form");
-    let mut line = String::with_capacity(json.len());
-    for character in json.chars() {
-        // JSON has escaped those below U+0020. C1 controls and those that reorder or break lines
-        // could forge what a terminal shows.
-        match character {
-            '\u{7f}'..='\u{9f}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' => {
-                let _ = write!(line, "\\u{:04x}", u32::from(character));
-            }
-            other => line.push(other),
-        }
-    }
-    line
+    log::escaped(&json.expect("texts, numbers and addresses have a JSON form"))
 }
 
 /// A file to which whole lines are appended.
@@ -193,14 +183,14 @@ impl AuditFile {
                 let entry = Entry { count: Some(self.lost), ..Entry::new(Event::Lost) };
                 let lost = self::line(&entry, SystemTime::now());
                 self.write_line(&lost)?;
-                crate::report!("thinc: {}: written again", self.path.display());
+                info!("{}: written again", self.path.display());
                 self.lost = 0;
             }
             self.write_line(line)
         });
         if let Err(error) = result {
             if self.lost == 0 {
-                crate::report!("thinc: {}: {error}; events are lost there", self.path.display());
+                warn!("{}: {error}; events are lost there", self.path.display());
             }
             self.lost += 1;
         }

@@ -13,6 +13,7 @@ use thinc_transport::identity::{Identity, IdentityError};
 use thinc_transport::renewal::{IdentityFiles, Loaded};
 use tokio::signal::unix::Signal;
 use tokio::sync::{Notify, watch};
+use tracing::{info, warn};
 
 use crate::acme::Folder;
 use crate::{BrokerError, BrokerOptions};
@@ -44,7 +45,7 @@ impl Certificate {
                 }
                 // There is none yet.
                 Err(_) if !path.exists() => {}
-                Err(error) => crate::report!("thinc: {error}; another one is asked for by ACME"),
+                Err(error) => warn!("{error}; another one is asked for by ACME"),
             }
         }
         let is_self_made = options.certificate.is_none();
@@ -86,15 +87,14 @@ impl Certificate {
             let path = self.files.certificates().display();
             match checked(result) {
                 Ok(new) => {
-                    crate::report!(
-                        "thinc: new connections get the certificate that is in {path} now; the \
-                         SHA-256 of its public key: {}",
+                    info!(
+                        "new connections get the certificate that is in {path} now; the SHA-256 of its public key: {}",
                         hex(&new.identity.pin())
                     );
                     shown.send_replace(Rc::new(new.pem));
                 }
                 Err(error) => {
-                    crate::report!("thinc: the certificate stays the one from before: {error}");
+                    warn!("the certificate stays the one from before: {error}");
                 }
             }
         }

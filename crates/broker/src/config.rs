@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thinc_session_server::Opening;
+use thinc_session_server::log::LogFormat;
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
@@ -57,6 +58,7 @@ pub const KEYS: &[&str] = &[
     "session-memory",
     "session-processors",
     "banner",
+    "log-format",
 ];
 
 /// What a file says; `None` where it says nothing.
@@ -96,6 +98,8 @@ pub struct Config {
     pub limits: Limits,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
+    /// How lines of the log look.
+    pub log_format: Option<LogFormat>,
 }
 
 /// 30 days: longest time in a configuration or an option.
@@ -220,6 +224,7 @@ impl Config {
                     .processor_percent()
                     .map(|value| config.limits.processor_percent = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
+                "log-format" => entry.log_format().map(|value| config.log_format = Some(value)),
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -326,6 +331,11 @@ impl Entry<'_> {
             Ok(name.to_ascii_lowercase())
         };
         items.iter().map(name).collect()
+    }
+
+    fn log_format(&self) -> Result<LogFormat, String> {
+        let allowed = "it has to be \"text\" or \"json\"";
+        self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
     }
 
     fn contact(&self) -> Result<String, String> {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use thinc_transport::device::{DeviceId, PublicKey};
+use tracing::warn;
 
 use crate::audit::{Entry, Event};
 use crate::devices::{Device, NotRemembered, Saved, account_of, now_s};
@@ -100,7 +101,7 @@ pub(crate) async fn remember(
         Ok(Some(account)) => account,
         Ok(None) => return refused,
         Err(error) => {
-            crate::report!("thinc: a device of {user} is not remembered: {error}");
+            warn!(user, "a device of {user} is not remembered: {error}");
             return refused;
         }
     };
@@ -120,7 +121,7 @@ pub(crate) async fn remember(
             }
             Err(reason) => {
                 if reason != NotRemembered::Off {
-                    crate::report!("thinc: a device of {user} is not remembered: {reason}");
+                    warn!(user, "a device of {user} is not remembered: {reason}");
                 }
                 return refused;
             }

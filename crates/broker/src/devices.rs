@@ -18,6 +18,7 @@ use thinc_transport::base64url;
 use thinc_transport::device::{DeviceId, PublicKey};
 use thiserror::Error;
 use tokio::sync::oneshot;
+use tracing::warn;
 
 use crate::keep;
 use crate::message::{
@@ -287,7 +288,7 @@ fn write_changes(changes: &mpsc::Receiver<Change>) {
             None => remove(&path),
         };
         if let Err(error) = &written {
-            crate::report!("thinc: cannot write {}: {error}", path.display());
+            warn!("cannot write {}: {error}", path.display());
         }
         let result = match written {
             Err(_) if forgets => remove(&path),
@@ -335,8 +336,8 @@ impl Devices {
         let folder = state.join(FOLDER);
         let opened = keep::prepare(&folder).and_then(|()| {
             read_all(state, |path, reason| {
-                crate::report!(
-                    "thinc: {}: {reason}. The devices in it are not remembered: their people log \
+                warn!(
+                    "{}: {reason}. The devices in it are not remembered: their people log \
                      in with their passwords. Remove the file",
                     path.display()
                 );
@@ -345,14 +346,14 @@ impl Devices {
         let found = match opened {
             Ok(found) => found,
             Err(error) => {
-                crate::report!("thinc: {}: {error}; no device is remembered", folder.display());
+                warn!("{}: {error}; no device is remembered", folder.display());
                 return Devices::default();
             }
         };
         let (writer, changes) = mpsc::channel();
         let thread = std::thread::Builder::new().name("devices".to_owned());
         if let Err(error) = thread.spawn(move || write_changes(&changes)) {
-            crate::report!("thinc: cannot start a thread: {error}; no device is remembered");
+            warn!("cannot start a thread: {error}; no device is remembered");
             return Devices::default();
         }
         let mut accounts: BTreeMap<u32, AccountDevices> =

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::User;
 use sha2::{Digest as _, Sha256};
+use thinc_session_server::log::{self, Process};
 use thinc_transport::device::DeviceId;
 use thinc_transport::identity::Identity;
 use tokio::process::{Child, Command};
@@ -23,6 +24,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
+use tracing::{info, warn};
 
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus, AdminViewer, Named};
@@ -63,6 +65,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         return Err(BrokerError::NotRoot);
     }
     let front_user = required(&options)?;
+    log::start_as(options.log_format, Process { part: "helper", ..Process::default() });
     crate::raise_descriptor_limit();
     let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
@@ -75,7 +78,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         Some(Ok(sockets)) => sockets,
         // People can work over TCP.
         Some(Err(error)) => {
-            crate::report!("thinc: {error}");
+            warn!("{error}");
             Vec::new()
         }
         None => Vec::new(),
@@ -255,7 +258,12 @@ impl Login {
         if let Err(error) = self.process.try_send(&Request::Forget.encode()) {
             // A process that has ended tells nobody anything.
             if error.kind() != io::ErrorKind::BrokenPipe {
-                crate::report!("thinc: a login of {} has not heard its end: {error}", self.user);
+                warn!(
+                    login = self.number,
+                    user = self.user,
+                    "a login of {} has not heard its end: {error}",
+                    self.user
+                );
             }
         }
     }
@@ -375,7 +383,7 @@ impl State {
             && self.draining.send_replace(is_draining) != is_draining
         {
             let what = if is_draining { "takes no new logins" } else { "takes logins again" };
-            crate::report!("thinc: the broker {what}, as its administrator wants");
+            info!("the broker {what}, as its administrator wants");
         }
         let status = AdminStatus {
             is_draining: *self.draining.borrow(),
@@ -492,7 +500,7 @@ async fn run(
         let (mut front, channel) = start_front(&helper)?;
         tokio::select! {
             error = serve_front(helper.clone(), state.clone(), channel) => {
-                crate::report!("thinc: the front has ended or sent what it must not: {error}");
+                warn!("the front has ended or sent what it must not: {error}");
             }
             _ = term.recv() => {
                 state.borrow_mut().leave_all();
@@ -507,8 +515,8 @@ async fn run(
         // It must not go on without its helper, whatever it does.
         let _ = front.start_kill();
         match front.wait().await {
-            Ok(status) => crate::report!("thinc: the front ended ({status}); restarting it"),
-            Err(error) => crate::report!("thinc: cannot wait for the front: {error}"),
+            Ok(status) => warn!("the front ended ({status}); restarting it"),
+            Err(error) => warn!("cannot wait for the front: {error}"),
         }
         failures = if started.elapsed() >= HEALTHY_AFTER { 0 } else { failures + 1 };
         if let Some(times) = failures.checked_sub(2) {
@@ -547,7 +555,7 @@ fn adopt(state: &Rc<RefCell<State>>, found: Vec<Found>) -> Result<(), BrokerErro
         watch(state.clone(), number, since, user, process, None);
     }
     if count > 0 {
-        crate::report!("thinc: {count} logins from before the broker was started go on");
+        info!("{count} logins from before the broker was started go on");
     }
     Ok(())
 }
@@ -609,7 +617,8 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     command
         .args(["broker-part", "front"])
         .env_clear()
-        .envs(std::env::var_os("THINC_LOG").map(|level| ("THINC_LOG", level)))
+        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
+        .env(log::FORMAT, log::format().name())
         .current_dir("/")
         .stdin(Stdio::from(far))
         .stdout(Stdio::null())
@@ -661,7 +670,7 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                             let reply = Reply::Challenge { name: challenge.name.clone() };
                             send(&channel, &reply, Some(&pipe)).await;
                         }
-                        Err(error) => crate::report!("thinc: cannot pass a challenge: {error}"),
+                        Err(error) => warn!("cannot pass a challenge: {error}"),
                     }
                 }
                 continue;
@@ -670,7 +679,7 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 let pipe = pipe_with(&pem.borrow_and_update());
                 match pipe {
                     Ok(pipe) => send(&channel, &Reply::Certificate, Some(&pipe)).await,
-                    Err(error) => crate::report!("thinc: cannot pass a certificate on: {error}"),
+                    Err(error) => warn!("cannot pass a certificate on: {error}"),
                 }
                 continue;
             }

@@ -17,6 +17,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
 };
+use tracing::warn;
 
 use crate::BrokerError;
 use crate::helper::LOGIN_LIFE;
@@ -130,9 +131,9 @@ impl Login {
                     match self.wait_for_helper(door, ends.min(Instant::now() + self.absence_max)) {
                         Ok(helper) => helper,
                         Err(error) => {
-                            return crate::report!(
-                                "thinc: a login of {} cannot wait for the broker: {error}",
-                                self.user
+                            return warn!(
+                                user = self.user,
+                                "a login of {} cannot wait for the broker: {error}", self.user
                             );
                         }
                     }
@@ -238,7 +239,7 @@ pub(crate) fn find(state: &Path) -> Result<Vec<Found>, BrokerError> {
 }
 
 fn report(folder: &Path, name: &OsStr, error: &io::Error) {
-    crate::report!("thinc: {} is no login: {error}", folder.join(name).display());
+    warn!("{} is no login: {error}", folder.join(name).display());
 }
 
 fn is_end(error: &io::Error) -> bool {

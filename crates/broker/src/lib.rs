@@ -5,16 +5,6 @@
 //! the PAM session, and an agent runs as the user. No byte of a display passes through root.
 #![forbid(unsafe_code)]
 
-/// A line of the administrator's log. It goes on where nobody reads that any more: a login process
-/// outlives the service that started it.
-macro_rules! report {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
-    }};
-}
-pub(crate) use report;
-
 pub mod acme;
 pub mod admin;
 pub mod agent;

@@ -12,6 +12,8 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard};
 
+use tracing::{info, warn};
+
 use crate::agent::SESSIONS_MAX;
 use crate::cgroup::Places;
 use crate::packets;
@@ -109,7 +111,7 @@ impl Limits {
         match reservations.reserve(uid, running, refuse) {
             Ok(reserved) => reserved.map(Some),
             Err(error) => {
-                crate::report!("thinc: desktops cannot be counted: {error}");
+                warn!("desktops cannot be counted: {error}");
                 Err("This server cannot count its desktops, and starts none. Its log says why: ask \
                      the administrator."
                     .to_owned())
@@ -230,7 +232,7 @@ pub(crate) fn answer(
                 let begun = limits.reserve(reservations, uid).and_then(|reservation| {
                     count += 1;
                     places.enter(uid, count, agent).map_err(|error| {
-                        crate::report!("thinc: a desktop of user {uid} is not started: {error}");
+                        warn!(uid, "a desktop of user {uid} is not started: {error}");
                         "This server cannot limit what the desktop uses, and starts none. Its log \
                          says why: ask the administrator."
                             .to_owned()
@@ -241,7 +243,7 @@ pub(crate) fn answer(
                 match begun {
                     Ok(reservation) => reserved = reservation,
                     Err(text) => {
-                        crate::report!("thinc: user {uid} starts no desktop: {text}");
+                        info!(uid, "user {uid} starts no desktop: {text}");
                         bytes.extend(text.into_bytes());
                     }
                 }
@@ -251,7 +253,7 @@ pub(crate) fn answer(
             }
             DONE => {
                 if let Err(error) = places.leave(agent) {
-                    crate::report!("thinc: the agent of user {uid} stays in a desktop's: {error}");
+                    warn!(uid, "the agent of user {uid} stays in a desktop's: {error}");
                 }
             }
             _ => return,

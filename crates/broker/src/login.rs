@@ -14,8 +14,10 @@ use std::rc::Rc;
 use nix::unistd::{User, initgroups};
 use rustix::process::{WaitOptions, getpid, set_child_subreaper};
 use thinc_pam::Pam;
+use thinc_session_server::log::{self, Process};
 use thinc_transport::device::{is_signed, sign_in_message};
 use thinc_transport::token::random;
+use tracing::{info, warn};
 
 use crate::BrokerError;
 use crate::cgroup::Places;
@@ -33,10 +35,11 @@ use crate::{packets, privileges};
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 7] = [
+const PASSED_ON: [&str; 8] = [
     "THINC_XORG",
     "THINC_DRIVER_DIR",
-    "THINC_LOG",
+    log::LEVEL,
+    log::FORMAT,
     "THINC_END_IDLE",
     "THINC_END_DISCONNECTED",
     OPENING_VARIABLE,
@@ -50,6 +53,7 @@ pub(crate) fn main(
     state: &Path,
     limits: &Limits,
 ) -> Result<(), BrokerError> {
+    log::start(Process { part: "login", ..Process::default() });
     privileges::keep_only(privileges::LOGIN)?;
     // Before PAM, which may set it.
     privileges::lower_descriptor_limit();
@@ -77,7 +81,7 @@ pub(crate) fn main(
             // wrong field.
             let known = User::from_name(&user).ok().flatten();
             let whose = known.map_or("an unknown account".to_owned(), |account| account.name);
-            crate::report!("thinc: login of {whose} from {from} refused: {error}");
+            info!(%from, "login of {whose} from {from} refused: {error}");
             // Last: the helper ends this process, and answers at a time that tells nothing of it.
             let refused = match error {
                 BrokerError::ChangedAccount => Reply::Device(DeviceReply::Changed { attempt }),
@@ -101,14 +105,14 @@ pub(crate) fn main(
             return Err(error);
         }
     };
-    crate::report!("thinc: {} logged in from {from}", account.name);
+    info!(user = account.name, %from, "{} logged in from {from}", account.name);
     // Before the person is answered: the helper may end at any time after that.
     let door = Door::open(state).and_then(|door| Ok((door.listener()?, door)));
     let (listener, _door) = match door {
         Ok((listener, door)) => (Some(listener), Some(door)),
         Err(error) => {
             let name = &account.name;
-            crate::report!("thinc: a login of {name} cannot outlive the broker: {error}");
+            warn!(user = name, "a login of {name} cannot outlive the broker: {error}");
             (None, None)
         }
     };
@@ -124,7 +128,7 @@ pub(crate) fn main(
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
     places.remove_empty();
-    crate::report!("thinc: the last process of a login of {} has ended", account.name);
+    info!(user = account.name, "the last process of a login of {} has ended", account.name);
     pam.close_session()?;
     pam.delete_credentials()?;
     Ok(())

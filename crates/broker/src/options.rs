@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thinc_session_server::Opening;
+use thinc_session_server::log::LogFormat;
 use thiserror::Error;
 
 use crate::acme::AcmeOptions;
@@ -67,6 +68,8 @@ pub struct BrokerOptions {
     pub limits: Limits,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
 }
 
 impl BrokerOptions {
@@ -99,6 +102,7 @@ impl BrokerOptions {
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
             limits: file.limits,
             banner: file.banner,
+            log_format: command_line.log_format.or(file.log_format).unwrap_or_default(),
         }
     }
 }

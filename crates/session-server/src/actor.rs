@@ -484,7 +484,7 @@ impl Actor {
 
     fn handle_opened(&mut self, opened: Opened) {
         let Opened { id, label, guest, outgoing, path, datagrams, task, preferences } = opened;
-        info!("{label}: connected");
+        info!(connection = id.0, "{label}: connected");
         let connection = ViewerConnection {
             label,
             guest,
@@ -603,8 +603,12 @@ impl Actor {
                         connection = again;
                         connection.opens = opening.is_some();
                         info!(
+                            connection = id.0,
                             "{}: {}, window {} × {}",
-                            connection.label, hello.name, hello.size.width, hello.size.height
+                            connection.label,
+                            hello.name,
+                            hello.size.width,
+                            hello.size.height
                         );
                         let viewer =
                             *connection.viewer.insert(self.core.add_guest(&hello, rights, now));
@@ -655,7 +659,8 @@ impl Actor {
                     Err(wrong) => break (CloseCode::Protocol, wrong.to_owned()),
                 },
                 ViewerMessage::Close(reason) => {
-                    info!("{}: closed by the viewer: {reason}", connection.label)
+                    let label = &connection.label;
+                    info!(connection = id.0, "{label}: closed by the viewer: {reason}");
                 }
                 ViewerMessage::Instance(_) if connection.instance.is_some() => {
                     break (CloseCode::Protocol, "a second instance number".to_owned());
@@ -712,7 +717,7 @@ impl Actor {
     fn close(&mut self, id: ConnectionId, code: CloseCode, reason: &str) {
         let abort_at = self.now() + CLOSE_TIMEOUT.as_micros() as Micros;
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        info!("{}: closing: {reason}", connection.label);
+        info!(connection = id.0, "{}: closing: {reason}", connection.label);
         connection.abort_at.get_or_insert(abort_at);
         match connection.viewer {
             Some(viewer) => self.core.close_viewer(viewer, code, reason),
@@ -747,13 +752,12 @@ impl Actor {
             self.core.remove_viewer(viewer);
             self.people.set_changed();
         }
-        match reason {
-            EndReason::Closed => info!("{}: disconnected", connection.label),
-            EndReason::Stalled => {
-                info!("{}: disconnected: it read nothing for {STALL_TIMEOUT:?}", connection.label)
-            }
-            EndReason::Broken(error) => info!("{}: disconnected: {error}", connection.label),
-        }
+        let why = match reason {
+            EndReason::Closed => String::new(),
+            EndReason::Stalled => format!(": it read nothing for {STALL_TIMEOUT:?}"),
+            EndReason::Broken(error) => format!(": {error}"),
+        };
+        info!(connection = id.0, "{}: disconnected{why}", connection.label);
     }
 
     /// Closes and aborts connections whose time-out has passed, and those of guests whose visit

@@ -19,6 +19,7 @@ mod http;
 mod keyboard;
 mod listeners;
 mod local;
+pub mod log;
 mod memory;
 mod native;
 mod opening;
@@ -180,7 +181,12 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     // A killed supervisor must not leave a session that nobody can list or stop.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .map_err(|error| SessionError::System("set the parent death signal", error.into()))?;
-    start_log();
+    let file = |error| SessionError::Config { path: config.to_owned(), error };
+    let text = std::fs::read(config).map_err(file)?;
+    let parsed: SessionConfig =
+        serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
+    let user = std::env::var("USER").ok();
+    log::start(log::Process { part: "session", user, session: Some(parsed.name.clone()) });
     // After a panic in one thread the others would wait for it: abort, and the supervisor restarts
     // the process.
     let print = std::panic::take_hook();
@@ -188,10 +194,6 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
         print(panic);
         std::process::abort();
     }));
-    let file = |error| SessionError::Config { path: config.to_owned(), error };
-    let text = std::fs::read(config).map_err(file)?;
-    let parsed: SessionConfig =
-        serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
     let listeners = Listeners::take(io::stdin().as_fd())
         .map_err(|error| SessionError::System("receive the listening sockets", error))?;
     let end = run(&parsed, listeners, || {
@@ -315,19 +317,4 @@ fn open_port(
         front::Front::new(config, (tokens, guests), identity.server_config()?, ids, events),
         SessionSecret(secret),
     ))
-}
-
-/// Starts the log of a process of thinc, on standard error; THINC_LOG is its level.
-pub fn start_log() {
-    let level = std::env::var("THINC_LOG")
-        .ok()
-        .and_then(|level| level.parse().ok())
-        .unwrap_or(tracing::Level::INFO);
-    tracing_subscriber::fmt()
-        .with_max_level(level)
-        .with_writer(io::stderr)
-        .with_ansi(false)
-        // An error of the log itself cannot be logged.
-        .log_internal_errors(false)
-        .init();
 }

@@ -15,6 +15,7 @@ use thinc_broker::config::{Config, parse_time};
 use thinc_broker::limits::Limits;
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
+use thinc_session_server::log::LogFormat;
 use thinc_session_server::{ClipboardConfig, Opening, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
 
@@ -146,6 +147,9 @@ pub(crate) struct Serve {
     /// The links are printed first. Later messages go to the session's log.
     #[arg(long)]
     pub(crate) detach: bool,
+    /// How lines of session.log look: text, or one JSON object each; default: text
+    #[arg(long, value_name = "FORMAT", value_parser = log_format(), env = "THINC_LOG_FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
     /// Write {"link", "display", "xauthority", "pids", …} to FILE once a viewer can connect
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_json: Option<PathBuf>,
@@ -313,6 +317,10 @@ fn video_encoder() -> impl TypedValueParser<Value = VideoEncoder> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<VideoEncoder>())
 }
 
+fn log_format() -> impl TypedValueParser<Value = LogFormat> {
+    PossibleValuesParser::new(LogFormat::NAMES).try_map(|name| name.parse::<LogFormat>())
+}
+
 /// How videos are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Video {
@@ -368,6 +376,7 @@ Environment:
   THINC_DRIVER_DIR  folder of thinc_drv.so, if it is neither installed with this program nor in the
                     source tree
   THINC_LOG         log level of the session process: error, warn, info (default), debug or trace
+  THINC_LOG_FORMAT  as --log-format
 
 Examples:
   thinc serve                                    a desktop, for viewers on this machine
@@ -406,6 +415,9 @@ pub(crate) struct Broker {
     /// Folder for the self-signed certificate and its key; default: /var/lib/thinc
     #[arg(long, value_name = "FOLDER")]
     pub(crate) state: Option<PathBuf>,
+    /// How lines of the log look: text, or one JSON object each; default: text
+    #[arg(long, value_name = "FORMAT", value_parser = log_format(), env = "THINC_LOG_FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
 }
 
 impl Broker {
@@ -430,6 +442,7 @@ impl Broker {
             end_disconnected: None,
             limits: Limits::default(),
             banner: None,
+            log_format: self.log_format,
         };
         Ok(BrokerOptions::new(command_line, file))
     }

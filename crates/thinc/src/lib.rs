@@ -31,6 +31,7 @@ mod xauthority;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
+use thinc_session_server::log::LogFormat;
 
 /// Every subcommand and option, for man pages and completions.
 pub fn command() -> clap::Command {
@@ -90,7 +91,10 @@ pub fn main() -> ExitCode {
         }
     };
     result.unwrap_or_else(|error| {
-        terminal::print_error(&format!("thinc: {error}"));
+        match thinc_session_server::log::format() {
+            LogFormat::Text => terminal::print_error(&format!("thinc: {error}")),
+            LogFormat::Json => thinc_session_server::log::print_error(&error.to_string()),
+        }
         ExitCode::FAILURE
     })
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
+use thinc_session_server::log;
 use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig, TITLE_RULE, title as title_of};
 use thinc_transport::Scheme;
 use thinc_transport::identity::IdentityError;
@@ -540,7 +541,8 @@ impl SessionContext {
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .env("XAUTHORITY", self.folder.join("Xauthority"));
+            .env("XAUTHORITY", self.folder.join("Xauthority"))
+            .envs(self.options.log_format.map(|format| (log::FORMAT, format.name())));
         // A terminal's hang-up or Ctrl-C is sent to the whole foreground group: only the supervisor
         // acts on it.
         command.process_group(0);

@@ -20,10 +20,12 @@ use std::time::{Duration, SystemTime};
 
 use nix::unistd::User;
 use serde::{Deserialize, Serialize};
+use thinc_session_server::log;
 use thinc_transport::identity::Identity;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
+use tracing::warn;
 
 use crate::certificate::IDENTITY_BYTES_MAX;
 use crate::packets::{self, Channel};
@@ -179,8 +181,8 @@ pub(crate) async fn run(
 ) {
     loop {
         match run_one(&options, &folder, &user, &events).await {
-            Ok(()) => crate::report!("thinc: the process for ACME has ended; restarting it"),
-            Err(error) => crate::report!("thinc: the process for ACME: {error}; restarting it"),
+            Ok(()) => warn!("the process for ACME has ended; restarting it"),
+            Err(error) => warn!("the process for ACME: {error}; restarting it"),
         }
         sleep(RESTART_DELAY).await;
     }
@@ -232,7 +234,7 @@ async fn run_one(
                 let _ = events.send(Event::Issued).await;
             }
             Told::Failed(text) => {
-                crate::report!("thinc: no certificate by ACME: {text}");
+                warn!("no certificate by ACME: {text}");
                 let now = humantime::format_rfc3339_seconds(SystemTime::now());
                 folder.write(&folder.failure(), format!("{now}: {text}").as_bytes())?;
             }
@@ -250,7 +252,8 @@ fn spawn(user: &User) -> io::Result<(Child, Channel)> {
     command
         .args(["broker-part", "acme"])
         .env_clear()
-        .envs(std::env::var_os("THINC_LOG").map(|level| ("THINC_LOG", level)))
+        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
+        .env(log::FORMAT, log::format().name())
         .current_dir("/")
         .stdin(Stdio::from(far))
         .stdout(Stdio::null())

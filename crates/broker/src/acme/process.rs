@@ -20,6 +20,7 @@ use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use thinc_session_server::log::{self, Process};
 use thinc_transport::token::random;
 use tokio::time::{sleep, timeout};
 use tracing::info;
@@ -45,7 +46,7 @@ type AnyError = Box<dyn Error + Send + Sync>;
 
 /// Runs until the helper ends it.
 pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
-    thinc_session_server::start_log();
+    log::start(Process { part: "acme", ..Process::default() });
     let failed = |error| BrokerError::System("listen to the helper", error);
     let packet = packets::receive(&socket, PACKET_BYTES_MAX).map_err(failed)?;
     let start: Start = serde_json::from_slice(&packet.bytes).map_err(|e| failed(e.into()))?;

@@ -183,7 +183,7 @@ pub(super) async fn list(logins: &Logins, login: &Login) -> Answer {
         }
         Ok((other, _)) => agent_error(other),
         Err(error) => {
-            warn!("the agent of {} does not answer: {error}", login.user);
+            warn!(user = login.user, "the agent of {} does not answer: {error}", login.user);
             // The login has no agent any more: another login brings a new one.
             unauthorized()
         }

@@ -153,7 +153,7 @@ impl NewConnection {
 /// A browser's connection, or its request through a trusted proxy.
 pub(super) struct Connection {
     pub(super) shared: Arc<Shared>,
-    number: u64,
+    pub(super) number: u64,
     pub(super) peer: Peer,
     task: AbortHandle,
     /// Each of its requests may be of somebody else.
@@ -461,7 +461,8 @@ async fn post(
             if !connection.shared.logins.end(&login, connection.peer.address).await {
                 return plain(StatusCode::BAD_GATEWAY, "the login may not have ended: try again");
             }
-            info!("{}: {} logged out", connection.peer, login.user);
+            let (number, user) = (connection.number, login.user.as_str());
+            info!(connection = number, user, "{}: {user} logged out", connection.peer);
             let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
         }
@@ -523,7 +524,8 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let Some(upgraded) = upgraded else { return answer };
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     guests::offer(&connection.shared, &login, name, host.map(str::to_owned)).await;
-    info!("{peer}: {} opens {name}", login.user);
+    let (number, user) = (connection.number, login.user.as_str());
+    info!(connection = number, user, session = name, "{peer}: {user} opens {name}");
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
         let _showing = connection.show(&login, Deed::Opened, &name).await;
@@ -539,7 +541,8 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
             }
             () = login.has_ended() => {}
         }
-        info!("{peer}: {} has left", login.user);
+        let user = login.user.as_str();
+        info!(connection = number, user, session = name, "{peer}: {user} has left");
     });
     answer
 }

@@ -169,12 +169,13 @@ async fn attempt(connection: &Connection, body: LoginBody, place: String) -> Ans
             }
             Reply::Device(_) => return helper_is_gone(),
             Reply::Refused { reason, .. } => {
-                info!("{}: login refused", connection.peer);
+                info!(connection = connection.number, "{}: login refused", connection.peer);
                 return refused(reason);
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
                 let Some(login) = logins.admit(reply, agent) else { return helper_is_gone() };
-                info!("{}: {} logged in", connection.peer, login.user);
+                let (number, user) = (connection.number, login.user.as_str());
+                info!(connection = number, user, "{}: {user} logged in", connection.peer);
                 connection.set_authenticated(&login);
                 let cookie = format!(
                     "{COOKIE}={}; Secure; HttpOnly; SameSite=Strict; Path=/",

@@ -29,6 +29,7 @@ use sha2::{Digest as _, Sha256};
 use thinc_session_server::front::since_1970;
 use thinc_session_server::front::{ACCEPT_PAUSE, PLAIN_HTTP_ANSWER, prepare, speaks_plain_http};
 use thinc_session_server::gate::{AUTH_TIMEOUT, HandshakeLimiter, Pass};
+use thinc_session_server::log::{self, Process};
 use thinc_transport::ALPN_NATIVE;
 use thinc_transport::identity::Identity;
 use thinc_transport::quic::QuicListener;
@@ -53,7 +54,7 @@ use proxied::Peer;
 
 /// Runs until the helper ends it.
 pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
-    thinc_session_server::start_log();
+    log::start(Process { part: "front", ..Process::default() });
     let start = |error| BrokerError::System("receive the port from the helper", error);
     let packet = packets::receive(&socket, MESSAGE_BYTES_MAX).map_err(start)?;
     let mut descriptors = packet.descriptors.into_iter();

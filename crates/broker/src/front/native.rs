@@ -217,14 +217,15 @@ async fn admit<S: ViewerTransport>(
 
     let host = viewer.stream.host().map(|host| shared.guests.with_port(&host));
     guests::offer(shared, &login, &name, host).await;
-    info!("{peer}: {} opens {name} in a window ({})", login.user, S::NAME);
+    let (connection, user) = (number, login.user.as_str());
+    info!(connection, user, session = name, "{peer}: {user} opens {name} in a window ({})", S::NAME);
     let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = viewer.stream.relay_to(session, first) => result,
         () = login.has_ended() => Ok(()),
     };
-    info!("{peer}: {} has left", login.user);
+    info!(connection, user, session = name, "{peer}: {user} has left");
     result
 }
 
@@ -252,12 +253,18 @@ async fn serve_guest<S: ViewerTransport>(
     let mut answer = Vec::new();
     AuthOk { session_credential: &guest.viewer_credential() }.encode(&mut answer);
     viewer.send(&answer).await?;
-    info!("{peer}: a guest of {} sees {name} in a window ({})", owner.user, S::NAME);
-    let source = peer.address;
-    let _showing = shared.logins.show(&owner, source, number, Deed::Visited, &name).await;
+    let (connection, user) = (number, owner.user.as_str());
+    info!(
+        connection,
+        user,
+        session = name,
+        "{peer}: a guest of {user} sees {name} in a window ({})",
+        S::NAME
+    );
+    let _showing = shared.logins.show(&owner, peer.address, number, Deed::Visited, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = viewer.stream.relay_to(session, first).await;
-    info!("{peer}: a guest of {} has left", owner.user);
+    info!(connection, user, session = name, "{peer}: a guest of {user} has left");
     result
 }
 
@@ -318,12 +325,13 @@ async fn log_in<S: ViewerTransport>(
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {
-                info!("{peer}: login refused");
+                info!(connection = connection.number, "{peer}: login refused");
                 return Ok(Err(text_of(reason)));
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
                 let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
-                info!("{peer}: {} logged in", login.user);
+                let (connection, user) = (connection.number, login.user.as_str());
+                info!(connection, user, "{peer}: {user} logged in");
                 return Ok(Ok((login, (cookie, origin_secret))));
             }
         }

@@ -124,7 +124,8 @@ pub(super) async fn serve(
             Err(refusal) => Err(refusal),
             Ok(Wanted::Own(owner, name)) => match relay::open(&owner, &name).await {
                 Err(reason) => {
-                    info!("{peer}: {} cannot open {name}: {reason}", owner.user);
+                    let (connection, user) = (number, owner.user.as_str());
+                    info!(connection, user, session = name, "{peer}: cannot open {name}: {reason}");
                     Err(Refusal::Desktop)
                 }
                 Ok(session) => {
@@ -149,7 +150,7 @@ pub(super) async fn serve(
             }
             Err(refusal) => refusal,
         };
-        info!("{peer}: WebTransport refused: {}", refusal.reason());
+        info!(connection = number, "{peer}: WebTransport refused: {}", refusal.reason());
         if refusal == Refusal::Key {
             tokio::time::sleep(WRONG_SECRET_DELAY).await;
         }
@@ -166,7 +167,8 @@ pub(super) async fn serve(
     stream.set_authenticated();
     let is_guest = deed == Deed::Visited;
     let who = if is_guest { "a guest of " } else { "" };
-    info!("{peer}: {who}{} opens {name} (WebTransport)", owner.user);
+    let (connection, user) = (number, owner.user.as_str());
+    info!(connection, user, session = name, "{peer}: {who}{user} opens {name} (WebTransport)");
     let _showing = shared.logins.show(&owner, peer.address, number, deed, &name).await;
     let owner_left = async {
         match is_guest {
@@ -183,7 +185,7 @@ pub(super) async fn serve(
         () = owner_left => {}
         () = has_left(page.as_ref()) => {}
     }
-    info!("{peer}: {who}{} has left", owner.user);
+    info!(connection, user, session = name, "{peer}: {who}{user} has left");
 }
 
 fn warn_unless_ended(peer: super::proxied::Peer, error: &std::io::Error) {

@@ -10,6 +10,7 @@ mod broker_devices;
 mod broker_floods;
 mod broker_guests;
 mod broker_limits;
+mod broker_logs;
 mod broker_privileges;
 mod broker_proxy;
 mod broker_quic;
