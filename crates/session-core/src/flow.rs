@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
+use crate::figures::Histogram;
 use crate::quality::RateEstimate;
 
 /// Budget before a rate is known, if only acknowledgements tell: a first screen of text is sent at
@@ -225,6 +226,8 @@ pub(crate) struct Flow {
     /// The transport's minimum round trip since the delay has grown.
     rtt_since_growth: Micros,
     rtt_smooth: Micros,
+    /// Every round trip.
+    round_trips: Histogram,
     /// The newest measurement, without the transfer time of its own bytes.
     rtt_newest: Micros,
     /// A round ends when something sent after its beginning is acknowledged.
@@ -266,6 +269,7 @@ impl Flow {
             late_since: None,
             rtt_since_growth: Micros::MAX,
             rtt_smooth: RTT_UNKNOWN,
+            round_trips: Histogram::default(),
             rtt_newest: 0,
             round: 0,
             round_ends_at_delivered: 0,
@@ -298,6 +302,11 @@ impl Flow {
     /// Smoothed round trip, including the viewer's work.
     pub(crate) fn rtt(&self) -> Micros {
         self.rtt_smooth
+    }
+
+    /// Round trips of all updates that were acknowledged first, including the viewer's work.
+    pub(crate) fn round_trips(&self) -> &Histogram {
+        &self.round_trips
     }
 
     /// Best rate of the last rounds in bytes a second; 0 before one was measured.
@@ -674,6 +683,7 @@ impl Flow {
 
     fn measure_delay(&mut self, newest: &InFlightUpdate, now: Micros) {
         let elapsed = now.saturating_sub(newest.at).max(1);
+        self.round_trips.observe(elapsed);
         self.rtt_smooth =
             if self.rtt_min == Micros::MAX { elapsed } else { (self.rtt_smooth * 7 + elapsed) / 8 };
         // Without the transfer time of its own bytes, half of it at most: the rate may still be too

@@ -12,6 +12,7 @@ use thinc_region::{Region, Size};
 
 use crate::copies::CopyCommand;
 use crate::effects::{DeliveryOrder, Effects};
+use crate::figures::{CommandBytes, kind_of};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
@@ -68,6 +69,8 @@ impl Touched {
 pub(crate) struct UpdatePart {
     range: Range<usize>,
     commands: usize,
+    /// Bytes of each kind.
+    pub(crate) command_bytes: CommandBytes,
     /// A frame of a video and nothing else.
     pub(crate) is_frame: bool,
     pub(crate) touched: Touched,
@@ -85,7 +88,14 @@ fn is_own_part(command: &Command<'_>, len: u64) -> bool {
 impl UpdatePart {
     fn at(start: usize) -> UpdatePart {
         let (touched, effects) = (Touched::default(), Effects::default());
-        UpdatePart { range: start..start, commands: 0, is_frame: false, touched, effects }
+        UpdatePart {
+            range: start..start,
+            commands: 0,
+            command_bytes: CommandBytes::default(),
+            is_frame: false,
+            touched,
+            effects,
+        }
     }
 
     /// It has room for a command of this length.
@@ -243,9 +253,11 @@ impl Parts {
             while let Some((command, len)) =
                 read.next_if(|(command, len)| part.takes(command, *len, cut))
             {
+                let start = writer.len();
                 writer.put(&command);
                 part.is_frame = is_own_part(&command, len);
                 part.range.end = writer.len();
+                part.command_bytes[kind_of(&command)] += (writer.len() - start) as u64;
                 part.note(command, cut.order);
             }
         }

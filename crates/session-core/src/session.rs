@@ -31,6 +31,7 @@ use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 use crate::clipboard::ClipboardHub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::displays::Arrangement;
+use crate::figures::Figures;
 use crate::flow::PathStats;
 use crate::input::{Binding, KeyAction, Keyboard, Keymap};
 use crate::input_tracker::InputTracker;
@@ -149,6 +150,8 @@ pub struct Session {
     name: String,
     size: Size,
     viewers: Vec<Viewer>,
+    /// What viewers have counted that have left.
+    departed: Figures,
     next_viewer: u32,
     translator: Translator,
     pending_drawing: Option<PendingDrawing>,
@@ -207,6 +210,7 @@ impl Session {
             name: config.name,
             size: config.size,
             viewers: Vec::new(),
+            departed: Figures::default(),
             next_viewer: 1,
             translator: Translator::new(config.size, config.offscreen),
             pending_drawing: None,
@@ -610,7 +614,7 @@ impl Session {
             _ => true,
         });
         self.requests.push_back(QueuedRequest::ForgetKeyboard { viewer: id });
-        self.viewers.remove(at);
+        self.departed.add(&self.viewers.remove(at).figures());
         self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
         self.deliveries.retain(|delivery| delivery.viewer != id);
         if controlled {
@@ -936,6 +940,13 @@ impl Session {
     /// Statistics of a viewer.
     pub fn stats(&self, id: ViewerId) -> Option<ViewerStats> {
         self.viewer(id).map(Viewer::stats)
+    }
+
+    /// What is counted of all viewers, also of those that have left.
+    pub fn figures(&self) -> Figures {
+        let mut figures = self.departed;
+        self.viewers.iter().for_each(|viewer| figures.add(&viewer.figures()));
+        figures
     }
 
     /// True once every viewer was sent everything and has acknowledged it.

@@ -14,6 +14,7 @@ use thinc_region::{Region, Size};
 use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
 use crate::effects::{DeliveryOrder, Effects, spread};
+use crate::figures::CommandBytes;
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
 pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
 use crate::job_outcomes::{JobOutcome, JobOutcomes};
@@ -196,6 +197,8 @@ pub(crate) struct OutgoingPart<'a> {
     /// The most expensive kind of its pixels.
     pub(crate) kind: usize,
     pub(crate) commands: &'a [u8],
+    /// Bytes of each kind of them.
+    pub(crate) command_bytes: CommandBytes,
 }
 
 /// Updates that were committed and will not be sent.
@@ -683,6 +686,7 @@ impl Updates {
         let (job, kind, echo) = (update.id, update.kind, update.echo.take());
         let overtakes = !std::mem::replace(&mut update.begun, true) && at > 0;
         let (mut after, mut ends, mut is_frame, mut commands) = (0, 0, false, &[][..]);
+        let mut command_bytes = CommandBytes::default();
         if let Some(part) = &part {
             // An applied update need not be waited for, and a lost one never comes.
             let meets = |sent: &&SentUpdate| {
@@ -694,6 +698,7 @@ impl Updates {
                 .map_or(0, |sent| sent.seq);
             commands = update.parts.commands(part);
             (ends, is_frame) = (part.touched.ends, part.is_frame);
+            command_bytes = part.command_bytes;
         }
         let bytes = commands.len() as u64;
         let wire = write(OutgoingPart {
@@ -708,6 +713,7 @@ impl Updates {
             is_frame,
             kind,
             commands,
+            command_bytes,
         });
         let nothing = SentUpdate::nothing(seq);
         let sent = match part {

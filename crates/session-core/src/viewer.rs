@@ -5,6 +5,7 @@
 mod clipboard;
 mod commit;
 mod delivery;
+mod figures;
 mod people;
 mod received;
 mod retained;
@@ -29,6 +30,7 @@ use thinc_region::{Rect, Region, Size};
 use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
+use crate::figures::Figures;
 use crate::flow::Flow;
 use crate::input::Locks;
 use crate::job::Rereads;
@@ -310,6 +312,7 @@ pub(crate) struct Viewer {
     /// When the driver was last told which keys it still holds.
     pub(crate) held_at: Micros,
     stats: ViewerStats,
+    figures: Figures,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -388,6 +391,7 @@ impl Viewer {
             heard_at: now,
             held_at: now,
             stats: ViewerStats::default(),
+            figures: Figures::default(),
             #[cfg(feature = "mutations")]
             mutation: screen.mutation,
         };
@@ -637,6 +641,7 @@ impl Viewer {
     }
 
     pub(crate) fn encode_took(&mut self, job: JobId, pixels: u64, took: Micros) {
+        self.figures.encode.observe(took);
         let update = self.updates.committed(job);
         if update.is_some_and(|update| update.video) {
             // The time for a frame of a video tells nothing about pixels.
@@ -845,12 +850,16 @@ impl Viewer {
             }
             let before = out.len();
             let as_datagram = self.use_datagram(at, lane, packer.datagram_bytes(), now);
-            let Viewer { updates, refresh, videos, stats, estimate, packed, .. } = self;
+            let Viewer { updates, refresh, videos, stats, figures, estimate, packed, .. } = self;
             let (mut seq, mut ends_frame, mut datagram_bytes) = (0, false, 0);
             updates.send(at, now, as_datagram, |outgoing| {
                 (seq, ends_frame) = (outgoing.seq, outgoing.end_of_frame);
                 stats.updates += 1;
                 stats.echoes += u64::from(outgoing.echo.is_some());
+                if let Some(echo) = outgoing.echo {
+                    figures.echo.observe(now.saturating_sub(echo.delivered));
+                }
+                figures.add_commands(&outgoing.command_bytes);
                 stats.overtakes += u64::from(outgoing.overtakes);
                 videos.ended(outgoing.ends, outgoing.seq);
                 refresh.sent(outgoing.job, outgoing.commands, size, now);
@@ -961,17 +970,6 @@ impl Viewer {
             }
             !done
         });
-    }
-
-    pub(crate) fn stats(&self) -> ViewerStats {
-        ViewerStats {
-            rtt_us: self.flow.rtt(),
-            bytes_per_second: self.flow.rate(),
-            in_flight: self.flow.in_flight(),
-            budget: self.flow.budget(),
-            video: self.videos.stats(),
-            ..self.stats
-        }
     }
 
     pub(crate) fn is_drained(&self) -> bool {

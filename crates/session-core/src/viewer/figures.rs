@@ -1,0 +1,27 @@
+//! Path 10/13: under viewer.rs, to session.rs.
+//! What is told of a viewer: its state now, and what is counted since it connected. Knows numbers.
+
+use super::{Viewer, ViewerStats};
+use crate::figures::Figures;
+
+impl Viewer {
+    pub(crate) fn stats(&self) -> ViewerStats {
+        ViewerStats {
+            rtt_us: self.flow.rtt(),
+            bytes_per_second: self.flow.rate(),
+            in_flight: self.flow.in_flight(),
+            budget: self.flow.budget(),
+            video: self.videos.stats(),
+            ..self.stats
+        }
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            round_trip: *self.flow.round_trips(),
+            sent_bytes: self.stats.bytes,
+            updates: self.stats.updates,
+            ..self.figures
+        }
+    }
+}
