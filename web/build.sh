@@ -16,9 +16,9 @@ if [ ! -s dist/viewer.wasm ] || [ ! -s dist/sound.wasm ]; then
     exit 1
 fi
 # The output runs in browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4).
-esbuild main.ts worker.ts login.ts account.ts worklet=sound/worklet.ts --bundle --minify \
-    --format=iife --target=es2022 --outdir=dist --log-level=warning
-cp index.html login.html account.html ui/style.css app/* dist/
+esbuild main.ts worker.ts login.ts account.ts monitor.ts worklet=sound/worklet.ts --bundle \
+    --minify --format=iife --target=es2022 --outdir=dist --log-level=warning
+cp index.html login.html account.html monitor.html ui/style.css ui/monitor.css app/* dist/
 # The same viewer for a desktop behind the broker, which has a login instead of links, and can be
 # installed as an application.
 icon='<link rel="icon" href="/icon-192.png">'
