@@ -7,7 +7,8 @@ use std::path::Path;
 
 use thinc_broker::acme::Told;
 use thinc_broker::admin::{AdminRequest, AdminStatus, AdminViewer, Named, VIEWERS_TOLD_MAX};
-use thinc_broker::agent::{PREFERENCES_BYTES_MAX, Preferences};
+use thinc_broker::agent::{DesktopFigures, FIGURES_MAX, PREFERENCES_BYTES_MAX, Preferences};
+use thinc_broker::agent::is_session_name;
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::devices::{AccountDevices, Device};
 use thinc_broker::message::{
@@ -140,6 +141,36 @@ pub fn admin_seeds() -> Vec<Vec<u8>> {
     requests.chain([status.encode(), viewers]).collect()
 }
 
+/// What a person's agent says of their sessions, which goes to the process for figures.
+pub fn figures(input: &[u8]) {
+    let Some(found) = thinc_broker::monitor::desktops(input) else { return };
+    assert!(found.len() <= FIGURES_MAX);
+    for DesktopFigures { name, figures, .. } in found {
+        assert!(is_session_name(&name));
+        // As many viewers as a session has.
+        assert!(figures.is_none_or(|figures| figures.viewers.len() <= 16));
+    }
+}
+
+/// A session that tells figures, and one that does not.
+pub fn figures_seeds() -> Vec<Vec<u8>> {
+    let zeros = |count| vec!["0"; count].join(",");
+    let times = format!("{{\"counts\":[{}],\"sum_us\":0}}", zeros(15));
+    let counts = format!(
+        "{{\"echo\":{times},\"round_trip\":{times},\"encode\":{times},\"command_bytes\":[{}],\
+         \"sent_bytes\":1,\"updates\":2}}",
+        zeros(9)
+    );
+    let viewers = "[{\"is_guest\":true,\"round_trip_us\":8000}]";
+    let told = format!("{{\"screen\":[1280,800],\"viewers\":{viewers},\"counts\":{counts}}}");
+    let desktop = |name: &str, figures: &str| {
+        format!("{{\"name\":\"{name}\",\"started_s\":1,\"figures\":{figures}}}")
+    };
+    let answer = format!("{{\"figures\":[{},{}]}}", desktop("xfce", &told), desktop("old", "null"));
+    assert!(thinc_broker::monitor::desktops(answer.as_bytes()).is_some(), "{answer}");
+    vec![answer.into_bytes()]
+}
+
 /// Each kind.
 pub fn message_seeds() -> Vec<Vec<u8>> {
     let source = Ipv6Addr::LOCALHOST;
@@ -190,6 +221,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Told::Failed("no such host".to_owned()).encode(),
         Reply::Certificate.encode(),
         Reply::Challenge { name: "desk.example".to_owned() }.encode(),
+        Reply::Figures.encode(),
         Request::Answering { name: "desk.example".to_owned() }.encode(),
         device(DeviceRequest::SignIn { attempt: 1, source, device: id, place: place.clone() }),
         device(DeviceRequest::Signed { attempt: 1, signature: [5; 64] }),

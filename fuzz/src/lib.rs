@@ -34,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "broker-devices", run: broker::devices, seeds: broker::devices_seeds },
     Target { name: "broker-forwarded", run: broker::forwarded, seeds: broker::forwarded_seeds },
     Target { name: "broker-proxy", run: broker::proxy, seeds: broker::proxy_seeds },
+    Target { name: "broker-figures", run: broker::figures, seeds: broker::figures_seeds },
     Target { name: "broker-config", run: broker::config, seeds: broker::config_seeds },
     Target { name: "preferences", run: broker::preferences, seeds: broker::preferences_seeds },
     Target {

@@ -33,9 +33,9 @@ let accounts = 0;
 
 /**
  * A broker, and an account whose desktop is a terminal that writes what is typed to a file. What
- * everybody reads before a login is this banner.
+ * everybody reads before a login is this banner; its figures are at this port.
  */
-export async function start(t, banner) {
+export async function start(t, banner, metrics) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-broker-"));
   chmodSync(folder, 0o755);
   accounts += 1;
@@ -83,7 +83,9 @@ export async function start(t, banner) {
   const words = ["broker", "--listen", "127.0.0.1:0", "--front-user", "nobody"];
   words.push("--pam-service", basename(service), "--state", join(folder, "state"));
   const bannerFile = join(folder, "banner");
-  const config = banner === undefined ? "" : `banner = "${bannerFile}"\n`;
+  const config =
+    (banner === undefined ? "" : `banner = "${bannerFile}"\n`) +
+    (metrics === undefined ? "" : `metrics = "127.0.0.1:${metrics}"\n`);
   if (banner !== undefined) writeFileSync(bannerFile, banner);
   writeFileSync(join(folder, "broker.toml"), config);
   words.push("--config", join(folder, "broker.toml"));

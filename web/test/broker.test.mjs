@@ -5,6 +5,7 @@
 // browser.test.mjs needs.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { barriers, logIn, PASSWORD, shown, skip, start } from "./broker.mjs";
@@ -570,6 +571,81 @@ test("everybody reads the banner before a login, and not after it", async (t) =>
     await page.getByRole("button", { name: "Open desk" }).waitFor();
     assert.equal(await banner.isVisible(), false);
   }
+});
+
+test("an administrator looks at the figures, and they follow what people do", async (t) => {
+  const port = await new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+  const { user, url } = await start(t, undefined, port);
+  const figures = `http://127.0.0.1:${port}/`;
+  const now = (page, name) =>
+    page
+      .locator("#now div")
+      .filter({ has: page.getByText(name, { exact: true }) })
+      .locator("dd");
+  const page = await openTab(browser, { viewport: { width: 1100, height: 900 } });
+  const reply = await page.goto(figures);
+  assert.match(
+    reply.headers()["content-security-policy"],
+    /^default-src 'none'; script-src 'self'/,
+  );
+  await now(page, "Refusals since the start").filter({ hasText: /^0$/ }).waitFor();
+
+  const desktop = await openTab(browser);
+  await desktop.goto(url);
+  await logIn(desktop, user, "wrong");
+  await desktop.getByRole("alert").filter({ hasText: "refused" }).waitFor();
+  await logIn(desktop, user, PASSWORD);
+  await shown(desktop);
+  await desktop.keyboard.type("hello");
+  await now(page, "Refusals since the start").filter({ hasText: /^1$/ }).waitFor();
+  await now(page, "Open logins").filter({ hasText: /^1$/ }).waitFor();
+  // By its cells, as a screen reader finds them: whose it is, its name, and who shows it.
+  const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: user }) });
+  await row.getByRole("cell", { name: /ms$/ }).waitFor();
+  const cells = await row.getByRole("cell").allTextContents();
+  assert.equal(cells[0], "desk");
+  assert.match(cells[2], /^\d+ × \d+$/);
+  assert.deepEqual(cells.slice(3, 5), ["1", "0"]);
+  // Two readings make a line; each plot says in words what it shows.
+  await page.locator("#plots figure").first().locator("polyline[points*=' ']").first().waitFor();
+  const told = await page.getByRole("img").evaluateAll((all) => all.map((svg) => svg.ariaLabel));
+  assert.equal(told.length, 10);
+  assert.match(told[0], /^Sessions\. Now run: \d+, with a viewer: 1; at most \d+ in this plot$/);
+  assert.deepEqual(await barriers(page), []);
+
+  // By keyboard: the page stops changing, and goes on.
+  await page.keyboard.press("Tab");
+  const pause = page.getByRole("button", { name: "Pause" });
+  assert.equal(await pause.evaluate((button) => document.activeElement === button), true);
+  await page.keyboard.press("Space");
+  await page.getByRole("status").filter({ hasText: "Paused." }).waitFor();
+  assert.equal(await pause.getAttribute("aria-pressed"), "true");
+  await page.keyboard.press("Space");
+  await page.getByRole("status").filter({ hasText: "Read every" }).waitFor();
+  assert.deepEqual(page.problems, []);
+
+  // A phone, in the dark; nothing but the table is wider than it.
+  const phone = await openTab(browser, { ...PHONE, colorScheme: "dark" });
+  await phone.goto(figures);
+  await phone.getByRole("rowheader", { name: user }).waitFor();
+  assert.deepEqual(await barriers(phone), []);
+  assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  if (process.env.THINC_SCREENSHOTS) {
+    for (const [name, shot] of Object.entries({ figures: page, "figures-phone": phone })) {
+      const path = join(process.env.THINC_SCREENSHOTS, `${name}.png`);
+      await shot.screenshot({ path, fullPage: true });
+    }
+  }
+  // A page under another name of this port is told nothing.
+  const other = await page.context().request.get(`${figures}figures.json`, {
+    headers: { Host: `attacker.example:${port}` },
+  });
+  assert.equal(other.status(), 421);
 });
 
 test("the login and a desktop can be installed as an application", async (t) => {

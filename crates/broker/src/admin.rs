@@ -309,10 +309,7 @@ impl AdminSocket {
 
     /// Answers, one after the other, without end. `answer` also gets the user ID with which the
     /// administrator logged in, where the kernel knows it (pam_loginuid).
-    pub(crate) async fn serve(
-        &self,
-        answer: impl AsyncFn(AdminRequest, Option<u32>) -> Vec<u8>,
-    ) {
+    pub(crate) async fn serve(&self, answer: impl AsyncFn(AdminRequest, Option<u32>) -> Vec<u8>) {
         loop {
             let Ok((mut stream, _)) = self.listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;

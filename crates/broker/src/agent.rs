@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thinc_session_server::figures::SessionFigures;
 use thinc_session_server::log::{self, Process};
 use tracing::warn;
 
@@ -61,6 +62,8 @@ pub enum AgentRequest {
     },
     /// End this session.
     End(String),
+    /// The figures of all sessions, for monitoring.
+    Figures,
     /// Guests may come to this session through the broker, or may not.
     Share {
         /// The session's name.
@@ -136,6 +139,20 @@ pub struct SessionInfo {
     pub started_s: u64,
 }
 
+/// Most sessions whose figures an answer has: each has at most 2 KiB.
+pub const FIGURES_MAX: usize = 32;
+
+/// A session of the user, for monitoring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DesktopFigures {
+    /// Its name.
+    pub name: String,
+    /// When it started, in seconds since 1970.
+    pub started_s: u64,
+    /// What its session process says; `None` from one of an earlier version.
+    pub figures: Option<SessionFigures>,
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -166,6 +183,8 @@ pub enum AgentAnswer {
         /// A JPEG file, base64url.
         jpeg: String,
     },
+    /// To `Figures`.
+    Figures(Vec<DesktopFigures>),
     /// To `Share`.
     Shared {
         /// 16 hexadecimal digits that name the session.

@@ -22,6 +22,7 @@ use tracing::warn;
 use crate::audit::{Entry, Event};
 use crate::device_requests::By;
 use crate::devices::{Saved, now_s};
+use crate::helper::monitor::Refused;
 use crate::helper::{Helper, LOGIN_LIFE, Login, State, hash, send, watch};
 use crate::message::{
     DeviceReply, DeviceRequest, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Verify,
@@ -75,6 +76,7 @@ impl Task {
             () = sleep(delay) => {}
             // Nothing is to be answered yet: they have gone.
             _ = self.inbox.recv() => {
+                self.state.borrow_mut().tally.count_refusal(Refused::Busy);
                 return (Reply::Refused { attempt, reason: Reason::Busy }, None);
             }
         }
@@ -110,6 +112,12 @@ impl Task {
             Failure::Abandoned => tried,
         };
         let now = Instant::now();
+        let why = match (is_failure, tried) {
+            (false, _) => Refused::Busy,
+            (true, true) => Refused::ByPam,
+            (true, false) => Refused::NotAsked,
+        };
+        self.state.borrow_mut().tally.count_refusal(why);
         if is_failure {
             self.state.borrow_mut().throttle.record_failure(source, &user, now);
             self.record_refusal(match (&self.begin.device, tried) {
@@ -138,6 +146,7 @@ impl Task {
         let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
         let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
         let mut state = self.state.borrow_mut();
+        state.tally.count_login();
         state.login_count += 1;
         let number = state.login_count;
         let device = self.begin.device.as_ref().map(|(device, _)| *device);
@@ -268,7 +277,8 @@ impl Task {
                             | Reply::Ended { .. }
                             | Reply::Certificate
                             | Reply::Challenge { .. }
-                            | Reply::Device(_),
+                            | Reply::Device(_)
+                            | Reply::Figures,
                         )
                         | Err(_) => {
                             return Err(Failure::Refused);

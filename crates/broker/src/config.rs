@@ -59,6 +59,7 @@ pub const KEYS: &[&str] = &[
     "session-processors",
     "banner",
     "log-format",
+    "metrics",
 ];
 
 /// What a file says; `None` where it says nothing.
@@ -100,6 +101,8 @@ pub struct Config {
     pub banner: Option<PathBuf>,
     /// How lines of the log look.
     pub log_format: Option<LogFormat>,
+    /// Where figures for monitoring are served.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// 30 days: longest time in a configuration or an option.
@@ -225,6 +228,7 @@ impl Config {
                     .map(|value| config.limits.processor_percent = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
                 "log-format" => entry.log_format().map(|value| config.log_format = Some(value)),
+                "metrics" => entry.local_address().map(|value| config.metrics = Some(value)),
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -331,6 +335,11 @@ impl Entry<'_> {
             Ok(name.to_ascii_lowercase())
         };
         items.iter().map(name).collect()
+    }
+
+    fn local_address(&self) -> Result<SocketAddr, String> {
+        let text = self.text("it has to be an address and a port, such as \"127.0.0.1:9187\"")?;
+        thinc_session_server::monitor::parse_address(text).map_err(|allowed| self.wrong(&allowed))
     }
 
     fn log_format(&self) -> Result<LogFormat, String> {
@@ -503,7 +512,7 @@ mod tests {
                     remember = '7d'\nsound = false\nend-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\n\
-                    banner = '/b'\n";
+                    banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -535,6 +544,8 @@ mod tests {
                 processor_percent: Some(150),
             },
             banner: Some("/b".into()),
+            log_format: Some(LogFormat::Json),
+            metrics: Some("[::1]:9187".parse().unwrap()),
         };
         assert_eq!(parse(text), Ok(config));
         let listen = Some(vec!["0.0.0.0:443".parse().unwrap(), "[::]:443".parse().unwrap()]);
@@ -547,6 +558,9 @@ mod tests {
         let cases = [
             ("\nlisen = 1", "/b.toml:2: lisen: there is no such key; there are listen, "),
             ("\n\nlisten = 443", "/b.toml:3: listen = 443: it has to be an address and a port"),
+            ("log-format = 'xml'", "/b.toml:1: log-format = \"xml\": it has to be \"text\" or"),
+            ("metrics = 9187", "/b.toml:1: metrics = 9187: it has to be an address and a port"),
+            ("metrics = '[::]:1'", "/b.toml:1: metrics = \"[::]:1\": it has to be an address of"),
             ("acme = 'desk'", "/b.toml:1: acme = \"desk\": it has to be a list of 1 to 32"),
             ("acme = ['*.desk']", "/b.toml:1: acme = \"*.desk\": it has to be a list"),
             ("acme = ['192.0.2.1']", "/b.toml:1: acme = \"192.0.2.1\": it has to be a list"),

@@ -3,6 +3,9 @@
 //! socket pair with fixed requests, and login.rs. Runs as root; knows sources, names and
 //! tickets; never HTTP, TLS or a byte of a display.
 
+mod administration;
+pub(crate) mod monitor;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -26,8 +29,9 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use self::monitor::{Refused, Tally};
 use crate::acme::{self, AcmeOptions};
-use crate::admin::{AdminRequest, AdminSocket, AdminStatus, AdminViewer, Named};
+use crate::admin::{AdminRequest, AdminSocket};
 use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
@@ -74,6 +78,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let banner = banner(&options)?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
+    let figures = options.metrics.map(port::listen_one).transpose()?;
     let udp_sockets = match options.quic.then(|| port::listen_udp(&listeners)) {
         Some(Ok(sockets)) => sockets,
         // People can work over TCP.
@@ -102,6 +107,10 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         certificate.kind(),
         certificate::hex(&loaded.identity.pin())
     );
+
+    if let Some(address) = figures.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        let _ = writeln!(io::stdout(), "Figures for monitoring: http://{address}/");
+    }
 
     let found = keep::find(&options.state)?;
     // No other thread runs yet.
@@ -140,7 +149,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
-    LocalSet::new().block_on(&runtime, run(Rc::new(helper), certificate, audit, found))
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper), certificate, audit, found, figures))
 }
 
 /// What `serve` needs besides root and a free port.
@@ -218,6 +227,7 @@ pub(crate) struct State {
     /// Those of this front that are connected with a session, by its number for them.
     viewers: HashMap<u64, OpenViewer>,
     pub(crate) audit: Audit,
+    pub(crate) tally: Tally,
     /// Wakes the task that tells the front.
     draining: watch::Sender<bool>,
     pub(crate) devices: Devices,
@@ -358,58 +368,6 @@ impl State {
         self.audit.record(&entry.lasted(viewer.since.elapsed()));
     }
 
-    fn administrate(&mut self, request: &AdminRequest, by: Option<u32>) -> Vec<u8> {
-        self.expire(Instant::now());
-        let event = match request {
-            AdminRequest::Ended(named) => Some((Event::SessionEnded, named)),
-            AdminRequest::Told(named) => Some((Event::Message, named)),
-            _ => None,
-        };
-        if let Some((event, Named { user, session })) = event {
-            let (user, session) = (Some(user.as_str()), Some(session.as_str()));
-            let reason = Some("by the administrator");
-            self.audit.record(&Entry { user, session, reason, by, ..Entry::new(event) });
-        }
-        let change = match request {
-            AdminRequest::Status
-            | AdminRequest::Ended(_)
-            | AdminRequest::Told(_)
-            | AdminRequest::Forget { .. }
-            | AdminRequest::Viewers => None,
-            AdminRequest::Drain => Some(true),
-            AdminRequest::Resume => Some(false),
-        };
-        if let Some(is_draining) = change
-            && self.draining.send_replace(is_draining) != is_draining
-        {
-            let what = if is_draining { "takes no new logins" } else { "takes logins again" };
-            info!("the broker {what}, as its administrator wants");
-        }
-        let status = AdminStatus {
-            is_draining: *self.draining.borrow(),
-            logins: self.logins.len() as u32,
-            viewers: self.viewers.len() as u32,
-        };
-        let mut answer = status.encode();
-        if *request == AdminRequest::Viewers {
-            answer.extend(AdminViewer::encode_all(&self.admin_viewers()));
-        }
-        answer
-    }
-
-    /// The longest connected first.
-    fn admin_viewers(&self) -> Vec<AdminViewer> {
-        let mut viewers: Vec<&OpenViewer> = self.viewers.values().collect();
-        viewers.sort_by_key(|viewer| viewer.since);
-        let told = |viewer: &OpenViewer| AdminViewer {
-            of: Named { user: viewer.user.clone(), session: viewer.session.clone() },
-            from: viewer.from,
-            seconds: viewer.since.elapsed().as_secs(),
-            is_guest: viewer.is_guest,
-        };
-        viewers.into_iter().map(told).collect()
-    }
-
     /// The front has ended, and with it every connection.
     fn leave_all(&mut self) {
         for viewer in std::mem::take(&mut self.viewers).into_values() {
@@ -468,6 +426,7 @@ async fn run(
     certificate: Certificate,
     audit: Audit,
     found: Vec<Found>,
+    figures: Option<TcpListener>,
 ) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
@@ -488,6 +447,9 @@ async fn run(
         };
         admin.serve(answer).await;
     });
+    if let Some(listener) = figures {
+        tokio::task::spawn_local(monitor::keep(helper.clone(), state.clone(), listener));
+    }
     let issued = Rc::new(Notify::new());
     let hangup = stop(SignalKind::hangup())?;
     tokio::task::spawn_local(certificate.renew(hangup, issued.clone(), helper.pem.clone()));
@@ -498,6 +460,8 @@ async fn run(
     loop {
         let started = Instant::now();
         let (mut front, channel) = start_front(&helper)?;
+        let channel = Rc::new(channel);
+        state.borrow_mut().tally.set_front(Some((channel.clone(), front.id())));
         tokio::select! {
             error = serve_front(helper.clone(), state.clone(), channel) => {
                 warn!("the front has ended or sent what it must not: {error}");
@@ -512,6 +476,7 @@ async fn run(
             }
         }
         state.borrow_mut().leave_all();
+        state.borrow_mut().tally.set_front(None);
         // It must not go on without its helper, whatever it does.
         let _ = front.start_kill();
         match front.wait().await {
@@ -638,8 +603,11 @@ struct Attempt {
 }
 
 /// Serves a front until it ends; returns why.
-async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Channel) -> io::Error {
-    let channel = Rc::new(channel);
+async fn serve_front(
+    helper: Rc<Helper>,
+    state: Rc<RefCell<State>>,
+    channel: Rc<Channel>,
+) -> io::Error {
     let mut draining = state.borrow().draining.subscribe();
     // A front that starts knows nothing of it.
     draining.mark_changed();
@@ -701,6 +669,7 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 Request::Begin { attempt, .. }
                 | Request::Device(DeviceRequest::SignIn { attempt, .. }),
             ) if *state.borrow().draining.borrow() => {
+                state.borrow_mut().tally.count_refusal(Refused::Draining);
                 let reply = Reply::Refused { attempt, reason: Reason::Draining };
                 send(&channel, &reply, None).await;
             }

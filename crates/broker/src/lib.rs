@@ -21,7 +21,9 @@ mod helper;
 mod keep;
 pub mod limits;
 mod login;
+mod memory;
 pub mod message;
+pub mod monitor;
 mod options;
 mod packets;
 pub mod port;
@@ -49,6 +51,11 @@ pub fn front() -> Result<(), BrokerError> {
 /// The process that gets certificates; its standard input is the socket to the helper.
 pub fn acme() -> Result<(), BrokerError> {
     acme::process::main(take_socket()?)
+}
+
+/// The process that serves figures; its standard input is the socket to the helper.
+pub fn monitor() -> Result<(), BrokerError> {
+    monitor::main(take_socket()?)
 }
 
 /// The process of one login, by the rules of this PAM service; its standard input is the socket to

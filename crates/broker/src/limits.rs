@@ -141,7 +141,7 @@ fn desktops(count: u32) -> String {
 }
 
 /// Whether these arguments, each with a zero byte after it, are of `thinc serve`.
-fn is_supervisor(arguments: &[u8]) -> bool {
+pub(crate) fn is_supervisor(arguments: &[u8]) -> bool {
     let mut arguments = arguments.split(|&byte| byte == 0);
     let program = arguments.next().and_then(|path| path.rsplit(|&byte| byte == b'/').next());
     // /proc/self/exe is how a program starts itself that an upgrade has replaced.

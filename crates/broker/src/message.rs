@@ -29,6 +29,7 @@
 //!                   6 ENDED   attempt u64
 //!                   9 about remembered devices: message/devices.rs
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
+//!                   10 FIGURES (with one descriptor: where the figures go)
 //! first to a front:  START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text | count u8
 //!                    | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
@@ -307,6 +308,8 @@ pub enum Reply {
     },
     /// About remembered devices.
     Device(DeviceReply),
+    /// For the front: what it counts is asked for; a descriptor for the answer comes along.
+    Figures,
 }
 
 /// Why bytes are no message.
@@ -583,6 +586,7 @@ impl Reply {
                 out.push(9);
                 reply.put(&mut out);
             }
+            Reply::Figures => out.push(10),
         }
         out
     }
@@ -633,6 +637,7 @@ impl Reply {
             7 => Reply::Certificate,
             8 => Reply::Challenge { name: fields.text("a name", NAME_BYTES_MAX)? },
             9 => Reply::Device(fields.device_reply()?),
+            10 => Reply::Figures,
             other => return Err(MessageError::Unknown("a reply", other)),
         };
         fields.end()?;
@@ -679,6 +684,7 @@ impl std::fmt::Debug for Reply {
             Reply::Certificate => write!(f, "Certificate"),
             Reply::Challenge { name } => write!(f, "Challenge({name:?})"),
             Reply::Device(reply) => write!(f, "{reply:?}"),
+            Reply::Figures => write!(f, "Figures"),
         }
     }
 }
@@ -731,6 +737,7 @@ mod tests {
             Reply::Ended { attempt: 1 },
             Reply::Certificate,
             Reply::Challenge { name: "desk.example".into() },
+            Reply::Figures,
             Reply::Admitted {
                 attempt: 3,
                 cookie: [1; 32],

@@ -70,6 +70,8 @@ pub struct BrokerOptions {
     pub banner: Option<PathBuf>,
     /// How lines of the log look.
     pub log_format: LogFormat,
+    /// Where figures for monitoring are served; none if they are not.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl BrokerOptions {
@@ -102,6 +104,7 @@ impl BrokerOptions {
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
             limits: file.limits,
             banner: file.banner,
+            metrics: file.metrics,
             log_format: command_line.log_format.or(file.log_format).unwrap_or_default(),
         }
     }

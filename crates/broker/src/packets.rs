@@ -35,6 +35,24 @@ pub(crate) fn send(
     bytes: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<()> {
+    send_with(socket, bytes, descriptors, SendFlags::NOSIGNAL)
+}
+
+/// As [`send`]; an error if that would wait, whoever else uses the socket and how.
+pub(crate) fn try_send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    send_with(socket, bytes, descriptors, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+fn send_with(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> io::Result<()> {
     assert!(!bytes.is_empty(), "an empty packet would look like the end");
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -42,7 +60,7 @@ pub(crate) fn send(
         let fits = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
         assert!(fits, "there is room for {DESCRIPTORS_MAX}");
     }
-    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)?;
     Ok(())
 }
 

@@ -42,6 +42,12 @@ pub(crate) fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Broke
     .map(|listener| vec![listener])
 }
 
+/// Listens on this address alone.
+pub(crate) fn listen_one(address: SocketAddr) -> Result<TcpListener, BrokerError> {
+    when_free(Instant::now() + PORT_TIMEOUT, || bind(address, false))
+        .map_err(|error| BrokerError::Listen(address, error))
+}
+
 /// The front of a broker that was just killed has a port for a moment, and ends by itself.
 fn when_free<T>(until: Instant, mut bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {

@@ -5,6 +5,7 @@
 //! decides nothing that session-core could decide.
 
 mod datagrams;
+mod figures;
 mod guests;
 mod instances;
 mod notices;
@@ -454,6 +455,7 @@ impl Actor {
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Renamed(title) => self.core.rename(&title),
             Event::Preferences(preferences) => self.handle_preferences(&preferences),
+            Event::Figures(answer) => drop(answer.send(self.figures())),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Sound(frame) => {

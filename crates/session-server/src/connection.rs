@@ -72,6 +72,8 @@ pub(crate) enum Event {
     Renamed(String),
     /// The session's person prefers this now.
     Preferences(Preferences),
+    /// Figures for monitoring were asked for.
+    Figures(crate::figures::FiguresAnswer),
     /// What the people at all viewers should read; the answer is how many viewers show it now.
     Notice(String, oneshot::Sender<usize>),
     /// Programs of the session play this.

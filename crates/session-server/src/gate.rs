@@ -87,6 +87,11 @@ pub fn source(address: IpAddr) -> IpAddr {
 }
 
 impl Gate {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.unauthenticated.lock().expect("no holder of this lock can panic").len()
+    }
+
     /// True if a peer from this address has to validate it first.
     fn is_crowded(&self, address: IpAddr) -> bool {
         let source = source(address);

@@ -12,6 +12,7 @@ mod clipboard;
 mod connection;
 mod cursor;
 mod expiry;
+pub mod figures;
 pub mod front;
 pub mod gate;
 mod guests;
@@ -21,6 +22,7 @@ mod listeners;
 mod local;
 pub mod log;
 mod memory;
+pub mod monitor;
 mod native;
 mod opening;
 mod packing;
@@ -40,6 +42,7 @@ mod worker;
 mod xsettings;
 
 use std::io::{self, Write as _};
+use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -112,6 +115,8 @@ pub struct SessionConfig {
     pub end_idle: Option<Duration>,
     /// The session ends after so long without a viewer.
     pub end_disconnected: Option<Duration>,
+    /// Where figures for monitoring are served; none if they are not.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// Exit status of a session process where the session is to end, because nobody uses it.
@@ -266,6 +271,9 @@ pub fn run(
                 None => {}
             }
             tokio::spawn(front.clone().serve(listener));
+        }
+        if let Some(address) = config.metrics {
+            tokio::spawn(monitor::serve_own(address, config.name.clone(), events.clone()));
         }
         let opener =
             quic_port::PortOpener::new(front, identity, secret, config.port.udp_ports.clone());

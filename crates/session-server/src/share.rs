@@ -27,6 +27,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
+use crate::figures::SessionFigures;
 use crate::front::{ACCEPT_PAUSE, Front, since_1970};
 use crate::guests::{Guests, hash_password};
 use crate::local::{self, trusted_peer};
@@ -126,6 +127,8 @@ pub enum ShareRequest {
     Preferences(Preferences),
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
+    /// Figures for monitoring.
+    Figures,
 }
 
 /// An answer.
@@ -167,6 +170,8 @@ pub enum ShareAnswer {
     NotInvited,
     /// To `Notice`: at how many viewers it is shown.
     Noticed(usize),
+    /// To `Figures`.
+    Figures(Box<SessionFigures>),
     /// To the others.
     Done,
     /// The request was invalid, or could not be met.
@@ -448,6 +453,12 @@ impl Sharing {
                 let _ = self.events.send(Event::Notice(text, answer)).await;
                 let shown = shown.await.map_err(|_| "the session is ending".to_owned())?;
                 Ok(ShareAnswer::Noticed(shown))
+            }
+            ShareRequest::Figures => {
+                let (answer, figures) = oneshot::channel();
+                let _ = self.events.send(Event::Figures(answer)).await;
+                let figures = figures.await.map_err(|_| "the session is ending".to_owned())?;
+                Ok(ShareAnswer::Figures(Box::new(figures)))
             }
             ShareRequest::ThrowOut(guest) => {
                 self.guests.record().throw_out(guest).map(drop).map_err(text)?;

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 
 use thinc_broker::BrokerError;
 use thinc_broker::agent::{
-    AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopInfo, SESSIONS_MAX, SessionInfo,
-    is_session_name,
+    AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopFigures, DesktopInfo, FIGURES_MAX,
+    SESSIONS_MAX, SessionInfo, is_session_name,
 };
 use thinc_broker::limits::Starts;
 use thinc_broker::{DEFAULT_OPENING, OPENING_VARIABLE};
@@ -99,6 +99,18 @@ fn answer(
         AgentRequest::End(name) => {
             clients::end(checked(&name)?)?;
             (AgentAnswer::Ended, None)
+        }
+        AgentRequest::Figures => {
+            let statuses = clients::statuses()?.into_iter().take(FIGURES_MAX);
+            let figures = statuses.map(|status| DesktopFigures {
+                figures: match share::begin(&status.name, &ShareRequest::Figures) {
+                    Ok((ShareAnswer::Figures(figures), _)) => Some(*figures),
+                    _ => None,
+                },
+                name: status.name,
+                started_s: status.started_s,
+            });
+            (AgentAnswer::Figures(figures.collect()), None)
         }
         AgentRequest::Thumbnail(name) => (share_answer(&name, &ShareRequest::Thumbnail)?, None),
         AgentRequest::Share { name, origin, owner } => {

@@ -16,6 +16,7 @@ use thinc_broker::limits::Limits;
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::log::LogFormat;
+use thinc_session_server::monitor::parse_address;
 use thinc_session_server::{ClipboardConfig, Opening, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
 
@@ -150,6 +151,13 @@ pub(crate) struct Serve {
     /// How lines of session.log look: text, or one JSON object each; default: text
     #[arg(long, value_name = "FORMAT", value_parser = log_format(), env = "THINC_LOG_FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
+    /// Serve figures for monitoring, for everybody on this machine: OpenMetrics at /metrics, and a
+    /// page with plots at /
+    ///
+    /// The address has to be one of this machine alone, such as 127.0.0.1:9187. doc/hosting.md says
+    /// what each figure is.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address)]
+    pub(crate) metrics: Option<SocketAddr>,
     /// Write {"link", "display", "xauthority", "pids", …} to FILE once a viewer can connect
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_json: Option<PathBuf>,
@@ -443,6 +451,7 @@ impl Broker {
             limits: Limits::default(),
             banner: None,
             log_format: self.log_format,
+            metrics: None,
         };
         Ok(BrokerOptions::new(command_line, file))
     }
@@ -475,6 +484,8 @@ pub(crate) enum Part {
     Front,
     /// Gets certificates
     Acme,
+    /// Serves figures for monitoring
+    Monitor,
     /// One login, as root
     Login {
         /// PAM's rules

@@ -82,6 +82,7 @@ pub fn main() -> ExitCode {
             let result = match part.part {
                 cli::Part::Front => thinc_broker::front(),
                 cli::Part::Acme => thinc_broker::acme(),
+                cli::Part::Monitor => thinc_broker::monitor(),
                 cli::Part::Login { pam_service, state, limits } => {
                     thinc_broker::login(&pam_service, &state, &limits)
                 }

@@ -243,6 +243,11 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         Switch::Off => None,
     };
     let port = Port::open(&options, &state)?;
+    // The session process listens there each time that it starts; here the user learns why not.
+    if let Some(address) = options.metrics {
+        let free = std::net::TcpListener::bind(address);
+        drop(free.map_err(|error| ServeError::Listen(address, error))?);
+    }
     let start = |error| ServeError::Start("the session process", error);
     let tcp = port.as_ref().map(|port| port.listener.try_clone()).transpose().map_err(start)?;
     let udp = port
@@ -482,6 +487,7 @@ impl SessionContext {
             opening: self.options.opening,
             end_idle: self.options.end_idle,
             end_disconnected: self.options.end_disconnected,
+            metrics: self.options.metrics,
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");
         // A session process that starts meanwhile reads the old one or the new one, whole.

@@ -32,6 +32,7 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
+use super::figures::Viewers;
 use super::guests::{Guests, JOIN};
 use super::logins::{Login, Logins};
 use super::proxied::Peer;
@@ -70,6 +71,8 @@ pub(super) struct Shared {
     pub(super) banner: String,
     /// Who has not shown a login yet.
     pub(super) gate: Gate,
+    /// Who is connected how.
+    pub(super) viewers: Viewers,
     /// A permit for each connection of a trusted proxy.
     pub(super) proxied: Arc<Semaphore>,
     /// What pages are shown over QUIC; none without QUIC.
@@ -102,6 +105,7 @@ impl Shared {
             trusted_proxies: told.trusted_proxies,
             banner: told.banner,
             gate: Gate::default(),
+            viewers: Viewers::default(),
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
             web_certificate,
             page_keys: PageKeys::new(),
@@ -529,6 +533,7 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
         let _showing = connection.show(&login, Deed::Opened, &name).await;
+        let _counted = connection.shared.viewers.count("websocket");
         let socket = match upgraded.await {
             Ok(upgraded) => websocket::over(upgraded).await,
             Err(error) => return debug!("{peer}: {error}"),

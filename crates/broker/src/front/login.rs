@@ -158,7 +158,8 @@ async fn attempt(connection: &Connection, body: LoginBody, place: String) -> Ans
             | Reply::Kept { .. }
             | Reply::Ended { .. }
             | Reply::Certificate
-            | Reply::Challenge { .. } => {
+            | Reply::Challenge { .. }
+            | Reply::Figures => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Device(DeviceReply::Challenge { challenge, .. }) => {

@@ -109,8 +109,12 @@ impl Logins {
     }
 
     /// Passes the helper's replies to those who wait for them, until the helper ends; its
-    /// certificates to `certificates`.
-    pub(crate) async fn dispatch(&self, certificates: &Certificates) {
+    /// certificates to `certificates`, and where figures go to `send_figures`.
+    pub(crate) async fn dispatch(
+        &self,
+        certificates: &Certificates,
+        send_figures: impl Fn(&OwnedFd),
+    ) {
         loop {
             let packet = match self.helper.receive(MESSAGE_BYTES_MAX).await {
                 Ok(packet) if !packet.bytes.is_empty() => packet,
@@ -154,6 +158,12 @@ impl Logins {
                     Some(attempt) => attempt,
                     None => return warn!("a reply of the helper to nobody"),
                 },
+                Reply::Figures => {
+                    if let Some(to) = packet.descriptors.first() {
+                        send_figures(to);
+                    }
+                    continue;
+                }
                 Reply::Prompts { attempt, .. }
                 | Reply::Refused { attempt, .. }
                 | Reply::Admitted { attempt, .. }

@@ -6,6 +6,7 @@
 mod certificates;
 mod desktops;
 mod devices;
+mod figures;
 mod guests;
 mod http;
 mod login;
@@ -14,7 +15,7 @@ mod native;
 mod proxied;
 mod quic;
 mod relay;
-mod sandbox;
+pub(crate) mod sandbox;
 mod viewers;
 mod webtransport;
 
@@ -97,9 +98,11 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let guests = Guests::new(told.has_guests, port.map_or(0, |address| address.port()));
         let identity = certificates.identity.clone();
         let shared = Shared::new(logins.clone(), told, web_certificate, guests, identity);
+        let (viewers, gate) = (shared.viewers.clone(), shared.gate.clone());
+        let send_figures = |to: &OwnedFd| viewers.send(to, gate.count());
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
-            () = logins.dispatch(&certificates) => Ok(()),
+            () = logins.dispatch(&certificates, send_figures) => Ok(()),
             () = accept_all(Arc::new(shared), listeners, quic, TlsAcceptor::from(tls)) => Ok(()),
         }
     })

@@ -218,8 +218,15 @@ async fn admit<S: ViewerTransport>(
     let host = viewer.stream.host().map(|host| shared.guests.with_port(&host));
     guests::offer(shared, &login, &name, host).await;
     let (connection, user) = (number, login.user.as_str());
-    info!(connection, user, session = name, "{peer}: {user} opens {name} in a window ({})", S::NAME);
+    info!(
+        connection,
+        user,
+        session = name,
+        "{peer}: {user} opens {name} in a window ({})",
+        S::NAME
+    );
     let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name).await;
+    let _counted = shared.viewers.count(S::NAME);
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = viewer.stream.relay_to(session, first) => result,
@@ -262,6 +269,7 @@ async fn serve_guest<S: ViewerTransport>(
         S::NAME
     );
     let _showing = shared.logins.show(&owner, peer.address, number, Deed::Visited, &name).await;
+    let _counted = shared.viewers.count(S::NAME);
     let first = std::mem::take(&mut viewer.bytes);
     let result = viewer.stream.relay_to(session, first).await;
     info!(connection, user, session = name, "{peer}: a guest of {user} has left");
@@ -321,7 +329,8 @@ async fn log_in<S: ViewerTransport>(
             | Reply::Ended { .. }
             | Reply::Certificate
             | Reply::Challenge { .. }
-            | Reply::Device(_) => {
+            | Reply::Device(_)
+            | Reply::Figures => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {

@@ -170,6 +170,7 @@ pub(super) async fn serve(
     let (connection, user) = (number, owner.user.as_str());
     info!(connection, user, session = name, "{peer}: {who}{user} opens {name} (WebTransport)");
     let _showing = shared.logins.show(&owner, peer.address, number, deed, &name).await;
+    let _counted = shared.viewers.count("webtransport");
     let owner_left = async {
         match is_guest {
             true => std::future::pending().await,

@@ -72,7 +72,8 @@ fn with_addresses<'a>(
     through: impl IntoIterator<Item = &'a AdminViewer>,
     is_agent: impl Fn(u32) -> bool,
 ) -> Vec<ViewerOf> {
-    let of_agents = viewers.iter_mut().filter(|viewer| process(&viewer.from).is_some_and(&is_agent));
+    let of_agents =
+        viewers.iter_mut().filter(|viewer| process(&viewer.from).is_some_and(&is_agent));
     for (viewer, known) in of_agents.zip(through) {
         viewer.from = format!("{} (through the broker)", known.from);
     }

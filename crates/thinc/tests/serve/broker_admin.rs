@@ -54,6 +54,12 @@ fn a_configuration_is_checked_without_starting_anything() {
     let keys = "tls-cert = '/no/such.pem'\ntls-key = '/no/such.pem'\n";
     let (_, said) = check(&file, &format!("{right}{keys}"), &[]);
     assert!(said.contains("/no/such.pem"), "{said}");
+    let (_, said) = check(&file, &format!("{right}metrics = '0.0.0.0:9187'\n"), &[]);
+    let place =
+        format!("{}:3: metrics = \"0.0.0.0:9187\": it has to be an address", file.display());
+    assert!(said.contains(&place) && said.contains("this machine alone"), "{said}");
+    let (output, said) = check(&file, &format!("{right}metrics = '[::1]:9187'\n"), &[]);
+    assert!(output.status.success(), "{said}");
     fs::remove_file(&file).unwrap();
 }
 
@@ -304,7 +310,7 @@ fn a_desktop_that_nobody_shows_ends_when_the_administrator_wants_it() {
 }
 
 /// A viewer in a window that has logged in, and can show messages.
-fn viewer_of(broker: &Broker, account: &Account) -> Viewer {
+pub(crate) fn viewer_of(broker: &Broker, account: &Account) -> Viewer {
     let link: Link = format!("https://{}/", broker.address).parse().unwrap();
     let options = ConnectOptions {
         known_hosts: Some(broker.folder.join(format!("known-{}", account.name))),

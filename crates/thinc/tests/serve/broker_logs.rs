@@ -34,9 +34,7 @@ fn every_line_of_the_log_is_an_object_that_names_process_person_and_session() {
         };
         found.iter().find(is_it).cloned()
     };
-    let left = wait_until("her viewer's end", || {
-        of(&lines(&broker.log()), "front", "has left")
-    });
+    let left = wait_until("her viewer's end", || of(&lines(&broker.log()), "front", "has left"));
     assert_eq!((&left["user"], &left["session"]), (&anna.name.as_str().into(), &"desk".into()));
     let connection = &left["connection"];
     assert!(connection.is_u64(), "{left}");

@@ -11,6 +11,7 @@ mod broker_floods;
 mod broker_guests;
 mod broker_limits;
 mod broker_logs;
+mod broker_metrics;
 mod broker_privileges;
 mod broker_proxy;
 mod broker_quic;
