@@ -7,8 +7,8 @@ use std::path::Path;
 
 use thinc_broker::acme::Told;
 use thinc_broker::admin::{AdminRequest, AdminStatus, AdminViewer, Named, VIEWERS_TOLD_MAX};
-use thinc_broker::agent::{DesktopFigures, FIGURES_MAX, PREFERENCES_BYTES_MAX, Preferences};
 use thinc_broker::agent::is_session_name;
+use thinc_broker::agent::{DesktopFigures, FIGURES_MAX, PREFERENCES_BYTES_MAX, Preferences};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::devices::{AccountDevices, Device};
 use thinc_broker::message::{
