@@ -52,7 +52,7 @@ fn accounts(name: &str) -> Result<std::sync::Arc<CpuAccounts>, Error> {
 }
 
 fn link(name: &str) -> Result<Link, Error> {
-    name.parse().map_err(Into::into)
+    name.parse()
 }
 
 /// The processes of a user, each with the name of its program.
