@@ -115,9 +115,10 @@ fn make_seeds() -> Vec<Vec<u8>> {
     }
     let mut plain = Vec::new();
     format(3, SoundCodec::S16, 120).encode(&mut plain);
-    for n in 0..8 {
-        let bytes: Vec<u8> = (0..480).map(|at| (at * 37 + n) as u8).collect();
-        packet(3, n, vec![SoundFrame { back: 0, bytes: &bytes }], false).encode(&mut plain);
+    let samples: Vec<Vec<u8>> =
+        (0..8).map(|n| (0..480).map(|at| (at * 37 + n) as u8).collect()).collect();
+    for (n, bytes) in (0..).zip(&samples) {
+        packet(3, n, vec![SoundFrame { back: 0, bytes }], false).encode(&mut plain);
     }
     let seeds = vec![tone, plain];
     for seed in &seeds {

@@ -102,6 +102,10 @@ impl Shell {
                 | SessionMessage::Shared(_)
                 | SessionMessage::Invitations(_)
                 | SessionMessage::PersonPointer(_)
+                | SessionMessage::Name(_)
+                | SessionMessage::ClipPolicy(_)
+                | SessionMessage::SoundFormat(_)
+                | SessionMessage::Sound(_)
                 | SessionMessage::Notice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),

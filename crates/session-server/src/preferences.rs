@@ -134,6 +134,10 @@ pub fn path() -> Result<PathBuf, PreferencesError> {
 impl Preferences {
     /// Reads the bytes of a file.
     pub fn parse(bytes: &[u8]) -> serde_json::Result<Preferences> {
+        // serde takes a list for a struct, too.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(serde::de::Error::custom("expected an object"));
+        }
         let preferences: Preferences = serde_json::from_slice(bytes)?;
         preferences.check().map_err(serde::de::Error::custom)?;
         Ok(preferences)

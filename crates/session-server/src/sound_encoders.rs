@@ -138,6 +138,7 @@ impl SoundEncoders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sound::FRAME_SAMPLES;
     use thinc_protocol::framing::{Deframer, MessageFrame};
     use thinc_protocol::session::SessionMessage;
     use thinc_protocol::sound::{SoundCodec, SoundWant};

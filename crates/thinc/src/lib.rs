@@ -58,7 +58,9 @@ pub fn main() -> ExitCode {
             None => stdio::stdio(&session),
         },
         cli::Command::Desk => {
-            thinc_session_server::start_log();
+            use thinc_session_server::log;
+            let user = std::env::var("USER").ok();
+            log::start(log::Process { part: "sound", user, session: None });
             thinc_desk::main().map_err(Into::into)
         }
         cli::Command::Launch(launch) => launch::launch(&launch),

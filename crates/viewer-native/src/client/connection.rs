@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thinc_protocol::Micros;
+use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
@@ -25,7 +26,7 @@ use crate::desktops::{self, Account};
 use crate::device_key::has_key;
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
-use crate::question;
+use crate::question::{self, Echo};
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
 use crate::target::Target;
