@@ -1,5 +1,5 @@
-// A broker with an account for the tests of its pages, and what these do in a page. Makes an account
-// and removes it, so it needs root. Knows processes; never what a test looks for.
+// A broker with an account for the tests of its pages, and what these do in a page. Makes an
+// account and removes it, so it needs root. Knows processes; never what a test looks for.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";

@@ -42,7 +42,7 @@ const key = (page) =>
       }),
   );
 
-test("a person who stays signed in is not asked again, until the device is forgotten", async (t) => {
+test("a person who stays signed in is not asked again until the device is forgotten", async (t) => {
   const { user, typed, url, kill } = await start(t);
   const page = await openTab(browser);
   await page.goto(url);
@@ -70,7 +70,8 @@ test("a person who stays signed in is not asked again, until the device is forgo
   await page.keyboard.press("Enter");
   await fileHas(typed, (text) => text === "one\n");
 
-  // In the middle of work, as after a laptop's sleep: the connection has ended, and so has the login.
+  // In the middle of work, as after a laptop's sleep: the connection has ended, and so has the
+  // login.
   await loseCookies(page);
   const left = page.waitForURL(/\?open=desk$/);
   kill("nobody", "broker-part front");

@@ -1,5 +1,5 @@
-// The devices on which a person stays signed in, below the list of desktops: a name and the last use
-// of each, and a button that forgets it.
+// The devices on which a person stays signed in, below the list of desktops: a name and the last
+// use of each, and a button that forgets it.
 // Used by account.ts, which sends the requests. Knows what is listed; never a key.
 
 import { say } from "./words";

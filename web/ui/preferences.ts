@@ -1,6 +1,6 @@
 // What a person prefers on all their devices, below the list of their desktops.
-// Beside the path: from account.ts, to the server, which keeps it with the person's own files; their
-// sessions apply it.
+// Beside the path: from account.ts, to the server, which keeps it with the person's own files;
+// their sessions apply it.
 // Knows choices; never a login.
 
 import { say } from "./words";

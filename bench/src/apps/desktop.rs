@@ -1,5 +1,6 @@
 //! What a person sees first after a login: a photograph and a page of text before it. Everything is
-//! drawn at once, and again when the screen's size has changed. Knows drawing; never who has logged in.
+//! drawn at once, and again when the screen's size has changed. Knows drawing; never who has
+//! logged in.
 
 use super::photo::photo;
 use super::text::Pen;

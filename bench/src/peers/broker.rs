@@ -30,7 +30,8 @@ const PAM_SERVICE: &str = "thinc-bench";
 /// Until the viewer has asked for everything; a crowded machine takes its time.
 const QUESTIONS_MAX: Duration = Duration::from_secs(60);
 
-/// Starts the broker; returns once it listens. Whose desktop starts runs the shell script `session`.
+/// Starts the broker; returns once it listens. Whose desktop starts runs the shell script
+/// `session`.
 pub(crate) fn start_server(
     site: &Site,
     session: &str,
@@ -103,8 +104,8 @@ pub(crate) fn view(site: &Site, user: &str, password: &str) -> Result<Running, E
     log_in(&mut viewer, programs::log_file(site, "thinc-view")?, user, password)
 }
 
-/// Starts a viewer without a window, which logs in, and is driven by a pipe: its terminal is for the
-/// questions.
+/// Starts a viewer without a window, which logs in, and is driven by a pipe: its terminal is for
+/// the questions.
 pub(crate) fn view_headless(
     site: &Site,
     user: &str,

@@ -74,8 +74,8 @@ impl Peer for Xrdp {
         // outside.
         let ready = folder.join("ready");
         let session = format!(
-            "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec \
-                sleep infinity\n",
+            "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\n\
+                exec sleep infinity\n",
             ready = ready.display()
         );
         let mut server = start_server(site, &display, &session, &Accounts::anybody())?;

@@ -1,6 +1,6 @@
-//! One attempt to log in, as the helper sees it: its delay, its login process, and when a refusal is
-//! answered. Beside the path: from helper.rs, between the front and login.rs. Knows who asks, from
-//! where, and when; never a password longer than it takes to pass it on.
+//! One attempt to log in, as the helper sees it: its delay, its login process, and when a refusal
+//! is answered. Beside the path: from helper.rs, between the front and login.rs. Knows who asks,
+//! from where, and when; never a password longer than it takes to pass it on.
 
 use std::cell::RefCell;
 use std::io;

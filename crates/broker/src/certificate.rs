@@ -88,7 +88,8 @@ impl Certificate {
             match checked(result) {
                 Ok(new) => {
                     info!(
-                        "new connections get the certificate that is in {path} now; the SHA-256 of its public key: {}",
+                        "new connections get the certificate that is in {path} now; the SHA-256 of \
+                            its public key: {}",
                         hex(&new.identity.pin())
                     );
                     shown.send_replace(Rc::new(new.pem));

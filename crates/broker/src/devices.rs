@@ -279,8 +279,8 @@ struct Change {
     done: oneshot::Sender<io::Result<()>>,
 }
 
-/// In the order of the changes, on a thread of its own: a disk takes its time, and people who log in
-/// do not wait for it.
+/// In the order of the changes, on a thread of its own: a disk takes its time, and people who log
+/// in do not wait for it.
 fn write_changes(changes: &mpsc::Receiver<Change>) {
     while let Ok(Change { path, bytes, forgets, done }) = changes.recv() {
         let written = match bytes {

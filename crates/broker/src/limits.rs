@@ -86,9 +86,9 @@ impl Limits {
         }
     }
 
-    /// Desktops of the machine, and those of this user, of the numbers by user. Others count as many
-    /// as one person may have, so that nobody uses the machine's limit up by processes that imitate
-    /// a desktop.
+    /// Desktops of the machine, and those of this user, of the numbers by user. Others count as
+    /// many as one person may have, so that nobody uses the machine's limit up by processes that
+    /// imitate a desktop.
     fn count(&self, owners: &HashMap<u32, u32>, uid: u32) -> (u32, u32) {
         let per_user = self.sessions_per_user.unwrap_or(u32::MAX);
         let of_machine = owners.values().map(|&count| count.min(per_user)).sum();

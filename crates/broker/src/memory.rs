@@ -1,5 +1,5 @@
-//! Desktops and the memory of processes, as the kernel tells them to everybody (proc(5)). Beside the
-//! path: for helper/monitor.rs. Knows processes; a person can only add to what is counted, by
+//! Desktops and the memory of processes, as the kernel tells them to everybody (proc(5)). Beside
+//! the path: for helper/monitor.rs. Knows processes; a person can only add to what is counted, by
 //! processes that imitate a desktop.
 
 use std::collections::{HashMap, HashSet};

@@ -30,7 +30,8 @@
 //!                   9 about remembered devices: message/devices.rs
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
 //!                   10 FIGURES (with one descriptor: where the figures go)
-//! first to a front:  START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text | count u8
+//! first to a front:  START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text |
+//! count u8
 //!                    | count × network text
 //!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)

@@ -38,7 +38,7 @@ pub(crate) fn send(
     send_with(socket, bytes, descriptors, SendFlags::NOSIGNAL)
 }
 
-/// As [`send`]; an error if that would wait, whoever else uses the socket and how.
+/// As [`send`]; an error if that would wait, whatever other processes do with the socket.
 pub(crate) fn try_send(
     socket: impl AsFd,
     bytes: &[u8],

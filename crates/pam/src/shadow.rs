@@ -1,5 +1,5 @@
-//! The entry of shadow(5) of an account, by the system's name service. Beside the path: from libc, to
-//! thinc-broker, which compares it. Knows one call; never what is kept of the answer.
+//! The entry of shadow(5) of an account, by the system's name service. Beside the path: from libc,
+//! to thinc-broker, which compares it. Knows one call; never what is kept of the answer.
 
 use std::ffi::{CStr, CString};
 use std::io;

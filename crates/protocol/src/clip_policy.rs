@@ -1,6 +1,6 @@
-//! Beside the path, both ways: in which directions the clipboard is shared with the viewers of a
-//! session's owner, as they have chosen. From a viewer's menu to the session, which keeps and
-//! enforces it, and to all viewers of the owner's. Knows bits; never contents.
+//! Beside the path, in both directions: in which directions the clipboard is shared with the
+//! viewers of a session's owner, as they have chosen. From a viewer's menu to the session, which
+//! keeps and enforces it, and to all viewers of the owner's. Knows bits; never contents.
 
 use crate::wire::{Reader, WireError};
 

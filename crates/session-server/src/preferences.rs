@@ -212,8 +212,8 @@ impl Preferences {
         Self::parse(&bytes).map_err(|error| PreferencesError::Invalid(path.to_owned(), error))
     }
 
-    /// Changes a file: whoever reads meanwhile finds the old or the new one, whole, and of two
-    /// changes at once neither is lost.
+    /// Changes a file: a process that reads meanwhile finds the old or the new one, whole, and of
+    /// two changes at once neither is lost.
     pub fn change(path: &Path, change: &Preferences) -> Result<Preferences, PreferencesError> {
         let failed = |error| PreferencesError::File(path.to_owned(), error);
         let folder = path.parent().ok_or(PreferencesError::NoFolder)?;

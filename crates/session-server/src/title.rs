@@ -5,8 +5,8 @@ use thinc_protocol::limits::NAME_BYTES_MAX;
 use thinc_protocol::wire::is_deceptive;
 
 /// What a title may be, for people.
-pub const TITLE_RULE: &str = "a desktop's name has 1 to 64 bytes (64 letters of English, 21 of \
-                              Chinese), and no control characters";
+pub const TITLE_RULE: &str = "a desktop's name has 1 to 64 bytes (64 characters of English, 21 \
+                              of Chinese), and no control characters";
 
 /// A title as it is kept: without spaces at its ends, and with one between words. `None` if it
 /// breaks [`TITLE_RULE`].

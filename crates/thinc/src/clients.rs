@@ -164,7 +164,7 @@ pub(crate) fn give_title(name: &str, text: &str) -> Result<Option<String>, MainE
     Ok(title)
 }
 
-/// The name of a session that is called so, or has this name, in capital letters or small ones.
+/// The name of a session that is called so, or has this name, in upper or lower case.
 pub(crate) fn called(title: &str, but: Option<&str>) -> Result<Option<String>, MainError> {
     let title = title.to_lowercase();
     let is_it = |status: &Status| {

@@ -1,7 +1,7 @@
-//! Requests of `thinc list`, `link`, `rename` and `stop` to a supervisor, and the answers: one line of JSON
-//! each. From clients.rs, over a Unix socket in the session's private folder, to supervisor.rs.
-//! Knows requests, answers and limits; the kernel tells that the client is the same user
-//! (SO_PEERCRED).
+//! Requests of `thinc list`, `link`, `rename` and `stop` to a supervisor, and the answers: one
+//! line of JSON each. From clients.rs, over a Unix socket in the session's private folder, to
+//! supervisor.rs. Knows requests, answers and limits; the kernel tells that the client is the same
+//! user (SO_PEERCRED).
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -88,8 +88,8 @@ pub struct Cli {
     #[arg(long, conflicts_with_all = ["headless", "command"])]
     pub uninstall: bool,
 
-    /// After a login at a server for many people: lists your desktops on the terminal, also if there
-    /// is one only, to open, start, rename or end one.
+    /// After a login at a server for many people: lists your desktops on the terminal, also if
+    /// there is one only, to open, start, rename or end one.
     #[arg(long, conflicts_with_all = ["headless", "desktop", "new"])]
     pub list: bool,
 
@@ -204,9 +204,9 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub pin_store: Option<PathBuf>,
 
-    /// Where people log in (thinc broker): whether the server is to remember this device, so that it
-    /// signs you in the next time without a question. Only on a device of your own: its key is a
-    /// file of yours in thinc/devices under $XDG_STATE_HOME or ~/.local/state.
+    /// Where people log in (thinc broker): whether the server is to remember this device, so that
+    /// it signs you in the next time without a question. Only on a device of your own: its key is
+    /// a file of yours in thinc/devices under $XDG_STATE_HOME or ~/.local/state.
     ///
     /// The list of your desktops in a browser shows the devices, and forgets them.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = RememberWhen::Ask,

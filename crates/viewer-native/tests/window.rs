@@ -783,7 +783,7 @@ fn a_person_who_stays_signed_in_is_not_asked_again() {
     assert_eq!(signed_in(), 1);
     drop(asking);
 
-    // Without a terminal, in a program that was started anew.
+    // Without a terminal, in a program that was started again.
     let headless = |more: &[&str]| {
         let mut viewer = Program::new(env!("CARGO_BIN_EXE_thinc-view"));
         viewer.args(["--headless", "--when-quiet"]).args(more).arg(link.to_string());

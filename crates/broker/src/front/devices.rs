@@ -1,6 +1,6 @@
-//! Remembered devices, as pages and viewers in windows use them: to sign in, to be remembered, to be
-//! listed and forgotten. Beside the path: from http.rs, login.rs and native.rs, to the helper. Knows
-//! requests of devices; never whether a signature is right.
+//! Remembered devices, as pages and viewers in windows use them: to sign in, to be remembered, to
+//! be listed and forgotten. Beside the path: from http.rs, login.rs and native.rs, to the helper.
+//! Knows requests of devices; never whether a signature is right.
 
 use std::io;
 use std::net::IpAddr;

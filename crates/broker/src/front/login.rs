@@ -1,6 +1,6 @@
 //! A person logs in on a page: a name and a password, or answers to what was asked after that, or
-//! their device signs them in. Beside the path: from http.rs, to logins.rs. Knows the bodies of these requests; never who may
-//! log in.
+//! their device signs them in. Beside the path: from http.rs, to logins.rs. Knows the bodies of
+//! these requests; never who may log in.
 
 use std::sync::Arc;
 

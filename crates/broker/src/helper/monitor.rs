@@ -161,7 +161,7 @@ impl State {
                 send(far)?;
                 Ok((near, kept))
             });
-            // One that takes no request has no figures, and asks nobody for patience.
+            // One that takes no request has no figures, and nobody waits for it.
             if let Ok((near, kept)) = opened {
                 asked.insert(who, kept);
                 answers.push((kind, user.to_owned(), near));

@@ -5,10 +5,10 @@
 //! ```text
 //! to the helper:    10 | 1 SIGN_IN attempt u64 | source 16 bytes | device 16 bytes | place text
 //!                   10 | 2 SIGNED  attempt u64 | signature 64 bytes
-//!                   10 | 3 REMEMBER attempt u64 | cookie 32 bytes | public key 65 bytes | name text
-//!                   10 | 4 LIST    attempt u64 | cookie 32 bytes
-//!                   10 | 5 FORGET  attempt u64 | cookie 32 bytes | device 16 bytes
-//! to the login process: 2 as above, and first
+//!                   10 | 3 REMEMBER attempt u64 | cookie 32 bytes | public key 65 bytes | name
+//text !                   10 | 4 LIST    attempt u64 | cookie 32 bytes !                   10 | 5
+//FORGET  attempt u64 | cookie 32 bytes | device 16 bytes ! to the login process: 2 as above, and
+//first
 //!                   10 | 6 VERIFY  attempt u64 | source 16 bytes | device 16 bytes | place text
 //!                      | known u8 | if known: user text | user ID u32 | public key 65 bytes
 //!                      | has password u8 | if it has: hash of it 32 bytes

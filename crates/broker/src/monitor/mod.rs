@@ -1,8 +1,8 @@
-//! Figures for monitoring: a process without privileges, in the front's sandbox, that serves them on
-//! a port of this machine (see thinc-session-server's monitor). Beside the path: from the helper,
-//! which asks the front and every person's agent for their figures, but reads none of the answers:
-//! each comes over a socket that the helper passes on. So no parser of theirs runs as root, and
-//! whose figures they are is the helper's word. Knows figures; never a secret.
+//! Figures for monitoring: a process without privileges, in the front's sandbox, that serves them
+//! on a port of this machine (see thinc-session-server's monitor). Beside the path: from the
+//! helper, which asks the front and every person's agent for their figures, but reads none of the
+//! answers: each comes over a socket that the helper passes on. So no parser of theirs runs as
+//! root, and whose figures they are is the helper's word. Knows figures; never a secret.
 //!
 //! ```text
 //! to this process:    START (with one descriptor: the listening socket)

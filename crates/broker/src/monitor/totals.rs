@@ -1,8 +1,8 @@
 //! What all sessions have counted, together, since this process was started. Beside the path: under
-//! process.rs. Each session says what it has counted itself; what has come to it since the last time
-//! is added, if one session could have done that in the time. So a session that ends takes nothing
-//! away, and a person who invents figures counts as one busy session at most. Knows counts; never
-//! where they come from.
+//! process.rs. Each session says what it has counted itself; what has come to it since the last
+//! time is added, if one session could have done that in the time. So a session that ends takes
+//! nothing away, and a person who invents figures counts as one busy session at most. Knows
+//! counts; never where they come from.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

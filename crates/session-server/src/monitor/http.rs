@@ -1,7 +1,7 @@
-//! The port for figures: HTTP/1.1 without TLS, as it never leaves the machine. Beside the path: from
-//! mod.rs, to Prometheus and browsers. Answers requests that read, and only those that name this
-//! machine: a page of another site, whose name was made to point here (DNS rebinding), is refused,
-//! and no answer allows one to read it. Knows paths; never what a figure means.
+//! The port for figures: HTTP/1.1 without TLS, as it never leaves the machine. Beside the path:
+//! from mod.rs, to Prometheus and browsers. Answers requests that read, and only those that name
+//! this machine: a page of another site, whose name was made to point here (DNS rebinding), is
+//! refused, and no answer allows one to read it. Knows paths; never what a figure means.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ const LIFE: Duration = Duration::from_secs(600);
 /// The page draws by its own script and reads its own port; `data:` is its icon, which is none.
 /// Nothing else is loaded, sent or framed.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
-    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'";
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'; require-trusted-types-for 'script'";
 
 /// The page and what it needs, by path.
 const FILES: [(&str, &str); 3] =

@@ -85,8 +85,8 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     if address.ip().to_canonical().is_loopback() { Ok(address) } else { Err(wrong()) }
 }
 
-/// Bytes that a process has for itself alone, from its /proc/PID/status (proc(5)); none for a thread
-/// of the kernel.
+/// Bytes that a process has for itself alone, from its /proc/PID/status (proc(5)); none for a
+/// thread of the kernel.
 pub fn anonymous_memory(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(1024 * line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?)

@@ -1,6 +1,6 @@
-//! The figures of one session, on a port of its own (`thinc serve --metrics`). Beside the path: from
-//! the actor, to http.rs. What the session process counts begins again when it is restarted. Knows
-//! the session's name and user.
+//! The figures of one session, on a port of its own (`thinc serve --metrics`). Beside the path:
+//! from the actor, to http.rs. What the session process counts begins again when it is restarted.
+//! Knows the session's name and user.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Figures as OpenMetrics text, version 1.0.0. Beside the path: from http.rs. No label has a name of
-//! a person or a session: how many series there are does not depend on how many of these there are.
-//! Knows figures and their names.
+//! Figures as OpenMetrics text, version 1.0.0. Beside the path: from http.rs. No label has a name
+//! of a person or a session: how many series there are does not depend on how many of these there
+//! are. Knows figures and their names.
 
 use std::fmt;
 use std::sync::Arc;

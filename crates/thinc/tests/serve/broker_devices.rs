@@ -260,7 +260,7 @@ fn every_device_that_must_not_sign_in_gets_one_answer_after_one_time() {
     let anna = anna.change("chage", &["-d", "0"]);
     refused(&mut results, "an expired password", &anna_key, &broker);
     let anna = anna.change("chage", &["-d", "-1"]);
-    // None of these is for ever.
+    // None of these lasts.
     signed_in(&broker, &anna_key);
     let anna = anna.change("passwd", &["-q", "-l"]);
     refused(&mut results, "a locked account", &anna_key, &broker);

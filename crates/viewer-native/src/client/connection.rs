@@ -152,7 +152,7 @@ impl Shared {
                 self.lock().hold(true);
                 let takes_over = question::can_ask()
                     && question::ask(
-                        "This session is shown elsewhere. Take it over? (No: see it in both places)",
+                        "This session is shown elsewhere. Take it over? (No: see it in both)",
                     );
                 let mut state = self.lock();
                 state.hold(false);
