@@ -403,7 +403,7 @@ fn a_damaged_file_signs_nobody_in_and_its_people_log_in_with_their_passwords() {
             }
         }
         broker.start_again();
-        let told = format!("thinc: {}: it ", path.display());
+        let told = format!("{}: it ", path.display());
         wait_until("the log", || broker.log().contains(&told).then_some(()));
         assert_eq!(sign_in(&mut broker.browser(), &key).status, 401, "{damage}");
         signed_in(&broker, &his_key);
