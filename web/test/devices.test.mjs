@@ -141,6 +141,8 @@ test("who logs out, or disconnects from a desktop, is asked again", async (t) =>
   await devices(second).click();
   await second.getByRole("button", { name: "Forget Chrome, Linux" }).click();
   await second.getByText("None.").waitFor();
+  // The second tab had taken the desktop over.
+  await page.getByRole("button", { name: "Take it back" }).click();
   await page.getByRole("heading", { name: "Log in" }).waitFor();
   await page.getByRole("alert").filter({ hasText: "not signed in on this device" }).waitFor();
   assert.deepEqual(await barriers(page), []);

@@ -15,7 +15,7 @@ const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 const browser = chromiumForTests();
 
 /** Bits of both hellos. */
-const [PLAYS, HAS_SOUND] = [1 << 16, 1 << 4];
+const [PLAYS, HAS_SOUND] = [1 << 21, 1 << 4];
 const FRAME_MS = 10;
 /** A tone of 440 Hz in Opus, each packet after its length in two bytes; made by ropus. */
 const TONE = packetsOf(readFileSync(new URL("tone.opus", import.meta.url)));
