@@ -170,8 +170,13 @@ fn sound_waits_behind_a_full_path_for_60_ms_at_most() {
         run.draw(SIZE.rect(), OTHER);
         run.wait(50_000);
     }
+    let sent = |run: &Run| run.world.session.stats(run.world.viewer_id(0)).unwrap().sounds;
+    let before = sent(&run);
     run.world.apply(&Op::Resume(0)).unwrap();
     run.sounds = false;
     run.wait(2_000_000);
     run.world.drain().unwrap();
+    // Of the 5 s that programs played meanwhile: six frames of 10 ms, or three of 20 ms.
+    let waited = sent(&run) - before;
+    assert!((1..=6).contains(&waited), "{waited} packets had waited");
 }
