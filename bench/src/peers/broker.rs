@@ -132,7 +132,8 @@ fn viewer(site: &Site, user: &str) -> Result<Command, Error> {
     viewer.args(["--ctty", "--wait"]).arg(binary("thinc-view")?);
     // Each person's remembered keys are their own.
     viewer.arg("--pin-store").arg(site.folder.path().join(format!("known-hosts-{user}")));
-    viewer.arg(format!("https://{}/", address(site)));
+    // Nor is the device remembered: each login is to ask.
+    viewer.arg("--remember=no").arg(format!("https://{}/", address(site)));
     Ok(viewer)
 }
 

@@ -1,4 +1,4 @@
-# For scripts that are the first process of a mount and process namespace (xrdp.sh, host.sh): a /tmp
+# For scripts that are the first process of a mount and process namespace (xrdp.sh, broker.sh): a /tmp
 # of its own, and an end with everything that was started in the namespace.
 # shellcheck shell=sh
 

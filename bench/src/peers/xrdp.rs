@@ -1,7 +1,7 @@
 //! xrdp with its Xorg modules and its session manager, shown by FreeRDP: a login over the network
 //! with TLS. xrdp reads files at fixed paths and uses PAM for logins; both are private copies in a
-//! mount namespace, with PAM that accepts any login, so that the machine is not changed. Knows
-//! files and options of both; never their protocol.
+//! mount namespace, with the accounts and rules of accounts.rs, so that the machine is not changed.
+//! Knows files and options of both; never their protocol.
 
 use std::fs;
 use std::path::Path;
