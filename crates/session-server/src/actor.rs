@@ -203,6 +203,8 @@ pub(crate) struct Actor {
     sound: SoundEncoders,
     /// None with `--sound off`.
     sound_control: Option<SoundControl>,
+    /// What it was told last.
+    is_heard: bool,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
     /// The library that encodes video frames.
@@ -287,6 +289,7 @@ impl Actor {
             recorder: None,
             sound: SoundEncoders::default(),
             sound_control,
+            is_heard: false,
             video: config.video.policy(config.lossless),
             video_library: crate::video::library(&config.video_encoder),
             start,
@@ -478,9 +481,11 @@ impl Actor {
 
     /// Without a listener the sound server sends nothing.
     fn update_listening(&mut self) {
-        let now = self.now();
-        if let Some(control) = &self.sound_control {
-            control.set_listening(self.core.is_heard(now));
+        let Some(control) = &self.sound_control else { return };
+        let is_heard = self.core.is_heard();
+        // After every message: the control has a lock.
+        if std::mem::replace(&mut self.is_heard, is_heard) != is_heard {
+            control.set_listening(is_heard);
         }
     }
 

@@ -16,9 +16,9 @@ impl Session {
         self.has_sound = has_sound;
     }
 
-    /// Whether any viewer plays sound.
-    pub fn is_heard(&mut self, now: Micros) -> bool {
-        self.viewers.iter_mut().any(|viewer| viewer.sound_quality(now).is_some())
+    /// Whether any viewer wants to hear sound.
+    pub fn is_heard(&self) -> bool {
+        self.viewers.iter().any(|viewer| viewer.wants_sound())
     }
 
     /// How a viewer's sound is to be coded now; None: it plays none.

@@ -58,6 +58,11 @@ impl Viewer {
         Ok(())
     }
 
+    /// Whether it plays sound now.
+    pub(crate) fn wants_sound(&self) -> bool {
+        self.sound.as_ref().is_some_and(|lane| lane.want.codecs != 0 && !lane.want.muted)
+    }
+
     fn sound_carriage(&self) -> Carriage {
         match self.updates.delivery_order() {
             DeliveryOrder::Mixed => Carriage::Datagrams,

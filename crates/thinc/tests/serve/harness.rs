@@ -319,6 +319,8 @@ pub(crate) enum Message {
     Pointer(PersonPointer),
     Notice(String),
     ClipPolicy(ClipDirections),
+    /// The frame of a packet of sound, without repeats.
+    Sound(Vec<u8>),
     Other,
 }
 
@@ -434,6 +436,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Shared(answer) => Message::Shared(answer.clone()),
         SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
         SessionMessage::Notice(text) => Message::Notice(text.clone()),
+        SessionMessage::Sound(packet) => Message::Sound(packet.frames[0].bytes.to_vec()),
         _ => Message::Other,
     }
 }

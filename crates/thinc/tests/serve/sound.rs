@@ -7,8 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use thinc_protocol::sound::{SoundCodec, SoundWant};
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_transport::connect;
 
-use crate::harness::{Session, TestEnvironment, is_running, wait_for_end, wait_until};
+use crate::harness::{
+    Message, Session, TestEnvironment, Viewer, connect_options, is_running, wait_for_end,
+    wait_until,
+};
 
 /// A session whose command writes its environment to a file.
 fn session(options: &[&str]) -> Session {
@@ -111,6 +117,40 @@ fn sound_goes_on_while_the_session_process_is_restarted() {
     let status = session.status();
     assert_eq!(status["pids"]["desk"], session.pid("desk"), "the sound server is the same");
     assert_ne!(status["pids"]["session"], session.pid("session"));
+}
+
+#[test]
+fn what_a_program_plays_reaches_viewers_but_those_that_are_muted() {
+    let session = session(&[]);
+    let viewer = |muted| {
+        let connection = connect(&session.link(), &connect_options()).unwrap();
+        let mut viewer = Viewer::with_caps(connection, ViewerCaps::SOUND);
+        let codecs = SoundCodec::S16.bit();
+        let want = SoundWant { codecs, muted, ..SoundWant::default() };
+        viewer.send(&ViewerMessage::SoundWant(want));
+        viewer.wait_complete();
+        viewer
+    };
+    let (mut muted, mut listener) = (viewer(true), viewer(false));
+    let mut player = play(&session, &tone(&session, 3));
+    let mut left: Vec<i16> = Vec::new();
+    while left.len() < 48_000 {
+        let Message::Sound(bytes) = listener.next().expect("the session goes on") else {
+            continue;
+        };
+        left.extend(bytes.as_chunks::<4>().0.iter().map(|s| i16::from_le_bytes([s[0], s[1]])));
+        // Before the tone begins.
+        if left.iter().all(|&sample| sample == 0) {
+            left.clear();
+        }
+    }
+    let ups = left.windows(2).filter(|pair| pair[0] < 0 && pair[1] >= 0).count();
+    assert!((420..=450).contains(&ups), "{ups} periods in a second");
+    assert!(left.iter().any(|&sample| sample > 15_000), "it is as loud as it was played");
+    muted.send(&ViewerMessage::Ping(1));
+    let until = |message: &Message| matches!(message, Message::Sound(_) | Message::Pong);
+    assert_eq!(muted.until(until), Message::Pong);
+    player.wait().unwrap();
 }
 
 #[test]
