@@ -343,7 +343,7 @@ fn an_error_has_a_window_where_the_desktop_entry_started_the_viewer() {
 fn an_error_that_the_viewers_window_has_shown_has_no_other_window() {
     let Some(mut desk) = Desk::start(desk::size(400, 300), &["--error-window"]) else { return };
     desk.wait_exact();
-    desk.fake.close(CloseCode::Replaced, "another viewer took over");
+    desk.fake.close(CloseCode::Protocol, "a frame of 99 bytes");
     until("the reason", || {
         let top = desk.pixels(Rect::at(0, 0, 400, 40));
         top.contains(&0x18_181c).then_some(())

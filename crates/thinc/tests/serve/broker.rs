@@ -355,7 +355,10 @@ pub(crate) fn log_in(browser: &mut Browser, user: &str, password: &str) -> Answe
 pub(crate) fn logged_in(broker: &Broker, account: &Account) -> Browser {
     let mut browser = broker.browser();
     let answer = log_in(&mut browser, &account.name, RIGHT);
-    assert_eq!(answer.status, 200, "{answer:?}");
+    // The last words of the log come first: the answer is the same for every reason.
+    let log = broker.log();
+    let end = log.char_indices().rev().nth(250).map_or(0, |(at, _)| at);
+    assert_eq!(answer.status, 200, "{} {answer:?}", log[end..].replace('\n', " | "));
     browser
 }
 
