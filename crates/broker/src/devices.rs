@@ -22,7 +22,7 @@ use tracing::warn;
 
 use crate::keep;
 use crate::message::{
-    DEVICES_PER_USER_MAX, Known, ListedDevice, Secret, USER_BYTES_MAX, is_device_name,
+    DEVICES_PER_USER_MAX, Known, ListedDevice, Secret, is_device_name, is_user_name,
 };
 
 /// In the state folder: one file for each account, named by its user ID.
@@ -151,10 +151,7 @@ impl AccountDevices {
         if stored.version != VERSION {
             return Err(wrong("it is of another version"));
         }
-        let is_user = |user: &str| {
-            (1..=USER_BYTES_MAX).contains(&user.len()) && !user.contains(char::is_control)
-        };
-        if !is_user(&stored.user) {
+        if !is_user_name(&stored.user) {
             return Err(wrong("no account has such a name"));
         }
         if stored.devices.len() > DEVICES_PER_USER_MAX {

@@ -50,6 +50,7 @@ use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
 pub use devices::{
     DEVICES_PER_USER_MAX, DeviceReply, DeviceRequest, Known, ListedDevice, Verify, is_device_name,
+    is_place,
 };
 
 /// Longest message in bytes; a longer packet is invalid whatever it holds.
@@ -333,6 +334,18 @@ pub enum MessageError {
     Text(&'static str),
 }
 
+/// A name that an account may have, as people type it. These rules are the same at both ends: the
+/// helper ends a front that sends what it cannot read.
+pub fn is_user_name(user: &str) -> bool {
+    (1..=USER_BYTES_MAX).contains(&user.len()) && !user.contains(char::is_control)
+}
+
+/// Answers that a message may have; see [`is_user_name`].
+pub fn are_answers(answers: &[impl AsRef<[u8]>]) -> bool {
+    let fits = |answer: &[u8]| answer.len() <= TEXT_BYTES_MAX;
+    answers.len() <= PROMPTS_MAX && answers.iter().all(|answer| fits(answer.as_ref()))
+}
+
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -374,10 +387,7 @@ impl<'a> Fields<'a> {
 
     fn user(&mut self) -> Result<String, MessageError> {
         let user = self.text("a user name", USER_BYTES_MAX)?;
-        if user.is_empty() || user.contains(char::is_control) {
-            return Err(MessageError::Text("a user name"));
-        }
-        Ok(user)
+        if is_user_name(&user) { Ok(user) } else { Err(MessageError::Text("a user name")) }
     }
 
     fn session(&mut self) -> Result<String, MessageError> {
@@ -692,6 +702,10 @@ impl std::fmt::Debug for Reply {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use thinc_transport::device::DeviceId;
+
     use super::*;
 
     fn kept() -> Kept {
@@ -802,6 +816,48 @@ mod tests {
         assert!(packet.len() <= MESSAGE_BYTES_MAX);
         let Ok(Reply::Prompts { prompts, .. }) = Reply::decode(&packet) else { panic!() };
         assert_eq!((prompts.len(), prompts[0].text.len()), (PROMPTS_MAX, TEXT_BYTES_MAX - 1));
+    }
+
+    /// Texts of all kinds, of which each rule allows some and forbids others.
+    fn texts() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[!-~]{0,310}",
+            "[ -~\\t]{0,80}",
+            "[a-z0-9_.-]{0,70}",
+            ".{0,300}",
+            any::<String>()
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_helper_reads_what_the_rules_of_the_front_allow(text in texts()) {
+            let reads = |request: Request| Request::decode(&request.encode()).is_ok();
+            let (attempt, source) = (1, Ipv6Addr::LOCALHOST);
+            let user = text.clone();
+            prop_assert_eq!(is_user_name(&text), reads(Request::Begin { attempt, source, user }));
+            let (cookie, viewer, deed) = ([1; 32], 1, Deed::Opened);
+            let session = text.clone();
+            let note = Request::Note { cookie, source, viewer, deed, session };
+            prop_assert_eq!(is_session_name(&text), reads(note));
+            // Longer ones are cut.
+            let (device, place) = (DeviceId([1; 16]), text.clone());
+            let sign_in = DeviceRequest::SignIn { attempt, source, device, place };
+            prop_assert!(!is_place(&text) || reads(Request::Device(sign_in)));
+            let (key, name) = ([4; 65], text.clone());
+            let remember = DeviceRequest::Remember { attempt, cookie, key, name };
+            prop_assert!(!is_device_name(&text) || reads(Request::Device(remember)));
+        }
+
+        #[test]
+        fn the_helper_reads_the_answers_that_fit(
+            lengths in vec(0..TEXT_BYTES_MAX + 2, 0..PROMPTS_MAX + 2)
+        ) {
+            let answers: Vec<Vec<u8>> = lengths.into_iter().map(|bytes| vec![b'x'; bytes]).collect();
+            let fit = are_answers(&answers);
+            let packet = Request::Answers { attempt: 1, answers }.encode();
+            prop_assert_eq!(fit, Request::decode(&packet).is_ok());
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tracing::info;
 
 use super::http::Connection;
 use super::logins::{Attempt, Login, Logins, mapped};
-use crate::message::{DeviceReply, DeviceRequest, ListedDevice, Reply, is_device_name};
+use crate::message::{DeviceReply, DeviceRequest, ListedDevice, Reply, is_device_name, is_place};
 
 /// With the banner: how many seconds a device can be remembered; it is missing if none is.
 pub(super) const REMEMBERS: HeaderName = HeaderName::from_static("thinc-remembers");
@@ -88,10 +88,10 @@ impl Logins {
     }
 }
 
-/// The server as a page knows it, whose origin was checked.
+/// The server as a page knows it, whose origin was checked; none if no device can sign for it.
 pub(super) fn place_of_page(headers: &HeaderMap) -> Option<String> {
-    let origin = headers.get(header::ORIGIN)?.to_str().ok()?;
-    Some(origin.to_ascii_lowercase())
+    let place = headers.get(header::ORIGIN)?.to_str().ok()?.to_ascii_lowercase();
+    is_place(&place).then_some(place)
 }
 
 #[derive(Deserialize)]
@@ -198,5 +198,46 @@ pub(super) async fn forget(
         plain(StatusCode::NO_CONTENT, "")
     } else {
         plain(StatusCode::NOT_FOUND, "you have no such device")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message;
+
+    fn place(origin: &[u8]) -> Option<String> {
+        let origin = HeaderValue::from_bytes(origin).ok()?;
+        place_of_page(&HeaderMap::from_iter([(header::ORIGIN, origin)]))
+    }
+
+    #[test]
+    fn a_page_is_named_by_its_origin() {
+        assert_eq!(place(b"https://Desk.example:8443").unwrap(), "https://desk.example:8443");
+        let long = [b"https://".as_slice(), &[b'a'; 400]].concat();
+        for bad in [b"https://a b".as_slice(), b"https://a\tb", b"", "https://ä".as_bytes(), &long]
+        {
+            assert_eq!(place(bad), None, "{bad:?}");
+        }
+        assert_eq!(place_of_page(&HeaderMap::new()), None);
+    }
+
+    proptest! {
+        /// The helper ends a front that sends what it cannot read.
+        #[test]
+        fn the_helper_reads_the_place_of_every_page(origin in vec(any::<u8>(), 0..310)) {
+            let plain = origin.iter().map(|byte| byte & 0x7f).collect();
+            for origin in [origin, plain] {
+                let Some(place) = place(&origin) else { continue };
+                let (attempt, source, device) = (1, 0.into(), DeviceId([0; 16]));
+                let request = DeviceRequest::SignIn { attempt, source, device, place };
+                let request = message::Request::Device(request);
+                prop_assert_eq!(message::Request::decode(&request.encode()), Ok(request));
+            }
+        }
     }
 }

@@ -17,7 +17,7 @@ use tracing::info;
 use super::devices;
 use super::http::{COOKIE, Connection, check_origin};
 use super::logins::{Attempt, Logins};
-use crate::message::{DeviceReply, PROMPTS_MAX, Prompt, Reason, Reply, Style, TEXT_BYTES_MAX};
+use crate::message::{DeviceReply, Prompt, Reason, Reply, Style, are_answers, is_user_name};
 
 /// The body of a login: a name and a password, or answers to what was asked after that.
 #[derive(Deserialize)]
@@ -64,7 +64,10 @@ pub(super) async fn log_in(connection: &Arc<Connection>, request: Request<Incomi
         return plain(StatusCode::FORBIDDEN, reason);
     }
     let Some(place) = devices::place_of_page(request.headers()) else {
-        return plain(StatusCode::FORBIDDEN, "this page has no name");
+        return plain(
+            StatusCode::FORBIDDEN,
+            "this page's address cannot be signed for: it has 1 to 300 characters of ASCII",
+        );
     };
     let expected = "expected a name and a password, or answers, or a device";
     let body = match answer::login_body::<LoginBody>(request, expected).await {
@@ -85,24 +88,15 @@ pub(super) async fn log_in(connection: &Arc<Connection>, request: Request<Incomi
 async fn attempt(connection: &Connection, body: LoginBody, place: String) -> Answer {
     let logins = &connection.shared.logins;
     let source = connection.peer.address;
-    let too_long = |texts: &[String]| {
-        texts.len() > PROMPTS_MAX || texts.iter().any(|text| text.len() > TEXT_BYTES_MAX)
-    };
     let resume = |attempt: &str| {
         let number = u64::from_str_radix(attempt, 16).ok()?;
         logins.resume_attempt(number, source)
     };
     let (mut attempt, mut password) = match body {
         LoginBody::Begin { user, password } => {
-            let texts = [password];
-            if user.is_empty()
-                || user.len() > crate::message::USER_BYTES_MAX
-                || user.contains(char::is_control)
-                || too_long(&texts)
-            {
+            if !is_user_name(&user) || !are_answers(&[&password]) {
                 return plain(StatusCode::BAD_REQUEST, "no account has such a name or password");
             }
-            let [password] = texts;
             match logins.begin(source, user).await {
                 Ok(attempt) => (attempt, Some(password)),
                 Err(_) => return helper_is_gone(),
@@ -131,7 +125,7 @@ async fn attempt(connection: &Connection, body: LoginBody, place: String) -> Ans
         }
         LoginBody::Continue { attempt, answers } => {
             let Some(attempt) = resume(&attempt) else { return refused(Reason::Refused) };
-            if too_long(&answers) {
+            if !are_answers(&answers) {
                 return plain(StatusCode::BAD_REQUEST, "an answer is too long");
             }
             let answers = answers.into_iter().map(String::into_bytes).collect();

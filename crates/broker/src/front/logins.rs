@@ -20,7 +20,10 @@ use super::certificates::Certificates;
 use super::viewers::{ShownAt, Viewers};
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
 use crate::helper::{LOGIN_LIFE, hash};
-use crate::message::{Deed, DeviceReply, DeviceRequest, MESSAGE_BYTES_MAX, Reply, Request, Secret};
+use crate::message::{
+    Deed, DeviceReply, DeviceRequest, MESSAGE_BYTES_MAX, Reply, Request, Secret, TEXT_BYTES_MAX,
+    are_answers,
+};
 use crate::packets::{self, Channel};
 
 /// Starting a desktop may take as long as `thinc serve` waits for an X server and a session.
@@ -93,6 +96,19 @@ pub(super) fn mapped(source: IpAddr) -> Ipv6Addr {
     match source.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
         IpAddr::V6(v6) => v6,
+    }
+}
+
+/// The packet of a request. One that the helper cannot read ends with an error here: the helper
+/// would end this front, and with it the connections of everybody.
+fn readable(request: &Request) -> io::Result<Vec<u8>> {
+    let packet = request.encode();
+    match Request::decode(&packet) {
+        Ok(_) => Ok(packet),
+        Err(error) => {
+            warn!("a request is not sent to the helper, which cannot read it: {error}");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, error))
+        }
     }
 }
 
@@ -221,7 +237,13 @@ impl Logins {
         lock(&self.waiting).insert(number, Waiting { source, replies });
     }
 
+    /// Passes answers on; an attempt ends with those that are too long, or too many.
     pub(crate) async fn answer(&self, attempt: &Attempt, answers: Vec<Vec<u8>>) -> io::Result<()> {
+        if !are_answers(&answers) {
+            self.give_up(attempt).await?;
+            let what = format!("an answer has at most {TEXT_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         self.send(&Request::Answers { attempt: attempt.number, answers }).await
     }
 
@@ -241,7 +263,7 @@ impl Logins {
     }
 
     async fn send(&self, request: &Request) -> io::Result<()> {
-        self.helper.send(&request.encode(), &[]).await
+        self.helper.send(&readable(request)?, &[]).await
     }
 
     /// Adds the login of an `Admitted` reply.
@@ -358,7 +380,7 @@ impl Logins {
 
     /// The same at once; false if the helper is busy.
     pub(super) fn try_tell(&self, request: &Request) -> bool {
-        self.helper.try_send(&request.encode()).is_ok()
+        readable(request).and_then(|packet| self.helper.try_send(&packet)).is_ok()
     }
 
     /// Tells the helper what a person has done with a session, for the audit log.

@@ -5,10 +5,11 @@
 //! ```text
 //! to the helper:    10 | 1 SIGN_IN attempt u64 | source 16 bytes | device 16 bytes | place text
 //!                   10 | 2 SIGNED  attempt u64 | signature 64 bytes
-//!                   10 | 3 REMEMBER attempt u64 | cookie 32 bytes | public key 65 bytes | name
-//text !                   10 | 4 LIST    attempt u64 | cookie 32 bytes !                   10 | 5
-//FORGET  attempt u64 | cookie 32 bytes | device 16 bytes ! to the login process: 2 as above, and
-//first
+//!                   10 | 3 REMEMBER attempt u64 | cookie 32 bytes | public key 65 bytes
+//!                      | name text
+//!                   10 | 4 LIST    attempt u64 | cookie 32 bytes
+//!                   10 | 5 FORGET  attempt u64 | cookie 32 bytes | device 16 bytes
+//! to the login process: 2 as above, and first
 //!                   10 | 6 VERIFY  attempt u64 | source 16 bytes | device 16 bytes | place text
 //!                      | known u8 | if known: user text | user ID u32 | public key 65 bytes
 //!                      | has password u8 | if it has: hash of it 32 bytes
@@ -187,6 +188,12 @@ pub fn is_device_name(name: &str) -> bool {
     (1..=DEVICE_NAME_BYTES_MAX).contains(&name.len()) && !name.contains(is_deceptive)
 }
 
+/// A server as a device knows it, which is a line of what the device signs.
+pub fn is_place(place: &str) -> bool {
+    (1..=PLACE_BYTES_MAX).contains(&place.len())
+        && place.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 impl Fields<'_> {
     fn device(&mut self) -> Result<DeviceId, MessageError> {
         self.array().map(DeviceId)
@@ -199,9 +206,7 @@ impl Fields<'_> {
 
     fn place(&mut self) -> Result<String, MessageError> {
         let place = self.text("a place", PLACE_BYTES_MAX)?;
-        // It is a line of what a device signs.
-        let is_place = !place.is_empty() && place.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_place { Ok(place) } else { Err(MessageError::Text("a place")) }
+        if is_place(&place) { Ok(place) } else { Err(MessageError::Text("a place")) }
     }
 
     fn known(&mut self) -> Result<Option<Known>, MessageError> {

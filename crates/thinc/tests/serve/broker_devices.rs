@@ -3,7 +3,7 @@
 //! as root; without, each test says so and passes. Knows HTTP, keys and files.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use thinc_protocol::session::CloseCode;
-use thinc_transport::device::{DeviceKey, sign_in_message};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
+use thinc_protocol::session::{CloseCode, SessionMessage};
+use thinc_protocol::viewer::ViewerMessage;
+use thinc_transport::device::{DeviceId, DeviceKey, PLACE_BYTES_MAX, sign_in_message};
 use thinc_transport::{ConnectError, ConnectOptions, Link, base64url, connect, establish};
 
 use crate::broker::{
@@ -21,7 +24,10 @@ use crate::broker::{
     sessions, start,
 };
 use crate::broker_admin::audited;
-use crate::harness::{Answer, Browser, Message, Viewer, connect_options, wait_until};
+use crate::harness::{
+    Answer, Browser, Message, Tls, Viewer, connect_options, hello, next_websocket_message,
+    wait_until, websocket_message,
+};
 
 /// A request of a page that has logged in, with JSON.
 fn send(browser: &Browser, path: &str, body: &Value) -> Answer {
@@ -414,6 +420,72 @@ fn a_damaged_file_signs_nobody_in_and_its_people_log_in_with_their_passwords() {
         broker.restart(Signal::KILL);
         signed_in(&broker, &new);
     }
+}
+
+/// A page's connection with a desktop, which is asked for an answer.
+struct Page {
+    stream: BufReader<Tls>,
+    frames: Deframer,
+}
+
+impl Page {
+    fn open(browser: &Browser, name: &str) -> Page {
+        let (path, origin) = (format!("/desk/{name}/ws"), origin(browser));
+        let (answer, stream) = browser.websocket_at(&path, browser.connect(), Some(&origin));
+        assert_eq!(answer.status, 101, "{}", answer.text());
+        let mut page = Page { stream, frames: Deframer::new(SESSION_MESSAGE_BYTES_MAX) };
+        page.send(&hello());
+        page
+    }
+
+    fn send(&mut self, message: &ViewerMessage) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        self.stream.get_mut().write_all(&websocket_message(&bytes)).unwrap();
+    }
+
+    fn is_answered(&mut self, ping: u32) {
+        self.send(&ViewerMessage::Ping(ping));
+        loop {
+            while let Some(frame) = self.frames.next().unwrap() {
+                let message = SessionMessage::decode(&frame).unwrap();
+                if matches!(message, SessionMessage::Pong(number) if number == ping) {
+                    return;
+                }
+            }
+            self.frames.push(&next_websocket_message(&mut self.stream).expect("it goes on"));
+        }
+    }
+}
+
+#[test]
+fn what_the_helper_does_not_take_from_a_stranger_ends_nobody_elses_connection() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    let browser = logged_in(&broker, &anna);
+    let mut page = Page::open(&browser, &start(&browser));
+    page.is_answered(1);
+    let front = broker.front();
+    // No device can sign for such an address.
+    let device = json!({ "device": DeviceId([0; 16]).to_string() });
+    for host in ["a b", "a\tb", &"a".repeat(PLACE_BYTES_MAX)] {
+        let mut stranger = Browser { public: Some(host.to_owned()), ..broker.browser() };
+        let answer = post_login(&mut stranger, broker.browser().connect(), &device);
+        assert_eq!(answer.status, 403, "{host:?}: {}", answer.text());
+    }
+    // Longer than any password that PAM takes.
+    for bytes in [511, 512] {
+        let link: Link = format!("https://{}/", broker.address).parse().unwrap();
+        let known_hosts = Some(broker.folder.join("known-hosts"));
+        let reached = establish(&link, &ConnectOptions { known_hosts, ..connect_options() });
+        let password = vec![b'x'; bytes];
+        reached.unwrap().log_in(&anna.name, &mut |_| Some(vec![password.clone()])).unwrap_err();
+    }
+    page.is_answered(2);
+    assert_eq!(broker.front(), front);
 }
 
 #[test]
