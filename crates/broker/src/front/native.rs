@@ -26,8 +26,8 @@ use super::proxied::Peer;
 use super::relay::{self, ViewerTransport, reason_of};
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{
-    Deed, DeviceReply, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX,
-    is_device_name,
+    Deed, DeviceReply, Prompt, Reason, Reply, Secret, Style, are_answers, is_device_name,
+    is_user_name,
 };
 
 /// As long as the helper lets an attempt take.
@@ -296,7 +296,7 @@ async fn log_in<S: ViewerTransport>(
     user: &str,
     connection: &NewConnection,
 ) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
-    if user.is_empty() || user.len() > USER_BYTES_MAX || user.contains(char::is_control) {
+    if !is_user_name(user) {
         return Ok(Err(REFUSED));
     }
     let (peer, logins) = (connection.peer, &shared.logins);
@@ -315,7 +315,7 @@ async fn log_in<S: ViewerTransport>(
                 viewer.send(&bytes).await?;
                 let message = timeout(ANSWER_TIMEOUT, viewer.next()).await;
                 match message {
-                    Ok(Ok(Message::Answers(answers))) if answers.len() <= PROMPTS_MAX => {
+                    Ok(Ok(Message::Answers(answers))) if are_answers(&answers) => {
                         logins.answer(&attempt, answers).await?;
                     }
                     _ => {
@@ -330,9 +330,7 @@ async fn log_in<S: ViewerTransport>(
             | Reply::Certificate
             | Reply::Challenge { .. }
             | Reply::Device(_)
-            | Reply::Figures => {
-                unreachable!("dispatch passes on what answers the request of an attempt")
-            }
+            | Reply::Figures => return Ok(Err(REFUSED)),
             Reply::Refused { reason, .. } => {
                 info!(connection = connection.number, "{peer}: login refused");
                 return Ok(Err(text_of(reason)));

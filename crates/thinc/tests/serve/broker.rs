@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use thinc_protocol::auth::PromptStyle;
 use thinc_protocol::session::CloseCode;
+use thinc_protocol::viewer::ViewerMessage;
 use thinc_transport::{ConnectError, ConnectOptions, Link, connect, establish};
 
 use crate::harness::{
@@ -868,6 +869,19 @@ fn a_viewer_in_a_window_logs_in_and_reconnects_without_a_password() {
         assert_eq!(viewer.next(), Some(Message::Hello("desk".into())));
         viewer.wait_complete();
     }
+    // 512 bytes are an answer of the protocol, and one more than PAM takes: it ends nobody else's
+    // connection.
+    let front = broker.front();
+    let mut viewer = Viewer::new(connect(&link, &with(&credential)).unwrap());
+    viewer.wait_complete();
+    let refused = log_in(Some(&"x".repeat(512)));
+    assert!(
+        matches!(&refused, Err(ConnectError::Refused { code: CloseCode::Unauthorized, .. })),
+        "{refused:?}"
+    );
+    viewer.send(&ViewerMessage::Ping(7));
+    viewer.until(|message| *message == Message::Pong);
+    assert_eq!(broker.front(), front);
     let mut changed = credential.clone();
     changed[40] ^= 1;
     for bad in [&changed[..], &credential[..66], b"x"] {
