@@ -1,9 +1,9 @@
 //! Path 0/13 on a native connection: before the first ViewerMessage, from thinc-view to transport
 //! and back.
 //! The viewer presents a token, a session credential or the name of an account, for which it
-//! answers questions, and receives a session credential; a refusal is a `Close` with
-//! `Unauthorized`. A browser authenticates over HTTP instead and starts with its hello. Knows bytes
-//! and their limits; never which tokens are valid.
+//! answers questions, and receives a session credential; a refusal is a `Close`. A browser
+//! authenticates over HTTP instead and starts with its hello. Knows bytes and their limits; never
+//! which tokens are valid.
 
 use crate::framing::{MessageFrame, put_message, put_message_parts};
 use crate::limits::{

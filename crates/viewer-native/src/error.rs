@@ -142,6 +142,7 @@ impl ViewError {
                 ConnectError::Refused { code: CloseCode::Unauthorized, .. }
                 | ConnectError::NotLoggedIn(_)
                 | ConnectError::NoToken => 5,
+                ConnectError::Refused { code: CloseCode::Restart, .. } => 3,
                 ConnectError::Refused { .. }
                 | ConnectError::Protocol(..)
                 | ConnectError::NotThinc(_) => 6,
@@ -237,5 +238,8 @@ mod tests {
             reason: "the token was used".into(),
         };
         assert_eq!(ViewError::Connect(refused).exit_code(), 5);
+        let busy = ConnectError::Refused { code: CloseCode::Restart, reason: "busy".into() };
+        let busy = ViewError::Connect(busy);
+        assert!(busy.is_transient() && busy.exit_code() == 3);
     }
 }

@@ -33,12 +33,35 @@ use crate::message::{
 /// As long as the helper lets an attempt take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Why a viewer is told that it may not connect.
-const REFUSED: &str = "the login was refused, or is not valid any more";
-const BUSY: &str = "too many people are logging in at this moment; try again in a few seconds";
-const DRAINING: &str = "this server takes no new logins at this moment: its administrator is \
-                        preparing maintenance";
-const NO_LINKS: &str = "this server has no links: log in with the name of your account";
+/// Why a viewer may not connect: for the viewer, and in words for its person.
+#[derive(Clone, Copy)]
+struct Refusal<'a> {
+    code: CloseCode,
+    reason: &'a str,
+}
+
+impl<'a> Refusal<'a> {
+    /// Its credential opens nothing.
+    const fn unauthorized(reason: &'a str) -> Refusal<'a> {
+        Refusal { code: CloseCode::Unauthorized, reason }
+    }
+
+    /// The viewer may try the same again later.
+    const fn later(reason: &'a str) -> Refusal<'a> {
+        Refusal { code: CloseCode::Restart, reason }
+    }
+}
+
+const REFUSED: Refusal<'_> =
+    Refusal::unauthorized("the login was refused, or is not valid any more");
+const NO_LINKS: Refusal<'_> =
+    Refusal::unauthorized("this server has no links: log in with the name of your account");
+const BUSY: Refusal<'_> =
+    Refusal::later("too many people are logging in at this moment; try again in a few seconds");
+const DRAINING: Refusal<'_> = Refusal::later(
+    "this server takes no new logins at this moment: its administrator is preparing maintenance",
+);
+const NO_ANSWER: Refusal<'_> = Refusal::later("nobody can log in at this moment");
 
 /// A connection before its viewer is admitted.
 struct Viewer<S> {
@@ -123,9 +146,8 @@ impl<S: ViewerTransport> Viewer<S> {
         self.stream.flush().await
     }
 
-    async fn refuse(&mut self, reason: &str) -> io::Result<()> {
+    async fn refuse(&mut self, Refusal { code, reason }: Refusal<'_>) -> io::Result<()> {
         let mut bytes = Vec::new();
-        let code = CloseCode::Unauthorized;
         SessionMessage::Close(Close { code, reason }).encode(&mut bytes);
         self.send(&bytes).await?;
         self.stream.shutdown().await
@@ -165,13 +187,13 @@ async fn admit<S: ViewerTransport>(
                 // Its name alone: the desktop is the person's own, or is not found.
                 (login, secrets, parse_credential(&earlier).map(|(_, _, name)| name))
             }
-            Err(reason) => return viewer.refuse(reason).await,
+            Err(refusal) => return viewer.refuse(refusal).await,
         },
         Message::Guest(token, name, password) => {
             let admitted = guests::admit(shared, &token, &name, &password, peer);
             return match timeout(AUTH_TIMEOUT, admitted).await.ok().flatten() {
                 Some(guest) => serve_guest(shared, viewer, connection, guest).await,
-                None => viewer.refuse(NOT_INVITED).await,
+                None => viewer.refuse(Refusal::unauthorized(NOT_INVITED)).await,
             };
         }
         Message::Credential(bytes) => {
@@ -192,7 +214,7 @@ async fn admit<S: ViewerTransport>(
         }
         Message::Account(name) => match log_in(shared, viewer, &name, &connection).await? {
             Ok((login, secrets)) => (login, secrets, None),
-            Err(reason) => return viewer.refuse(reason).await,
+            Err(refusal) => return viewer.refuse(refusal).await,
         },
     };
     let NewConnection { number, pass, .. } = connection;
@@ -208,7 +230,10 @@ async fn admit<S: ViewerTransport>(
     };
     let (name, session) = match opened {
         Ok(opened) => opened,
-        Err(reason) => return viewer.refuse(&reason).await,
+        // The login is good: the viewer must not take it for one that has ended.
+        Err(reason) => {
+            return viewer.refuse(Refusal { code: CloseCode::Protocol, reason: &reason }).await;
+        }
     };
     let credential = [&secrets.0[..], &secrets.1, name.as_bytes()].concat();
     let mut answer = Vec::new();
@@ -247,7 +272,7 @@ async fn serve_guest<S: ViewerTransport>(
         Ok(visit) => visit,
         Err(NoVisit::NotInvited) => {
             tokio::time::sleep(WRONG_SECRET_DELAY).await;
-            return viewer.refuse(NOT_INVITED).await;
+            return viewer.refuse(Refusal::unauthorized(NOT_INVITED)).await;
         }
         // The viewer tries again.
         Err(NoVisit::Later(reason)) => {
@@ -295,7 +320,7 @@ async fn log_in<S: ViewerTransport>(
     viewer: &mut Viewer<S>,
     user: &str,
     connection: &NewConnection,
-) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
+) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), Refusal<'static>>> {
     if !is_user_name(user) {
         return Ok(Err(REFUSED));
     }
@@ -306,7 +331,7 @@ async fn log_in<S: ViewerTransport>(
     let mut attempt = logins.begin(peer.address, user.to_owned()).await?;
     loop {
         let Some((reply, agent)) = logins.next(&mut attempt).await else {
-            return Ok(Err("nobody can log in at this moment"));
+            return Ok(Err(NO_ANSWER));
         };
         match reply {
             Reply::Prompts { prompts, .. } => {
@@ -333,7 +358,7 @@ async fn log_in<S: ViewerTransport>(
             | Reply::Figures => return Ok(Err(REFUSED)),
             Reply::Refused { reason, .. } => {
                 info!(connection = connection.number, "{peer}: login refused");
-                return Ok(Err(text_of(reason)));
+                return Ok(Err(refusal_of(reason)));
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
                 let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
@@ -351,13 +376,13 @@ async fn sign_in<S: ViewerTransport>(
     viewer: &mut Viewer<S>,
     device: DeviceId,
     peer: Peer,
-) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
+) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), Refusal<'static>>> {
     let logins = &shared.logins;
     let place = place_of(&shared.identity.pin());
     let mut attempt = logins.begin_sign_in(peer.address, device, place).await?;
     loop {
         let Some((reply, agent)) = logins.next(&mut attempt).await else {
-            return Ok(Err("nobody can log in at this moment"));
+            return Ok(Err(NO_ANSWER));
         };
         match reply {
             Reply::Device(DeviceReply::Challenge { challenge, .. }) => {
@@ -376,7 +401,7 @@ async fn sign_in<S: ViewerTransport>(
             }
             Reply::Refused { reason, .. } => {
                 info!("{peer}: a device was refused");
-                return Ok(Err(text_of(reason)));
+                return Ok(Err(refusal_of(reason)));
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
                 let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
@@ -412,11 +437,11 @@ async fn remember<S: ViewerTransport>(
             viewer.send(&bytes).await?;
             viewer.stream.shutdown().await
         }
-        None => viewer.refuse(NOT_REMEMBERED).await,
+        None => viewer.refuse(Refusal::unauthorized(NOT_REMEMBERED)).await,
     }
 }
 
-fn text_of(reason: Reason) -> &'static str {
+fn refusal_of(reason: Reason) -> Refusal<'static> {
     match reason {
         Reason::Refused => REFUSED,
         Reason::Busy => BUSY,

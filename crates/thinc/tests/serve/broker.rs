@@ -884,9 +884,16 @@ fn a_viewer_in_a_window_logs_in_and_reconnects_without_a_password() {
     assert_eq!(broker.front(), front);
     let mut changed = credential.clone();
     changed[40] ^= 1;
-    for bad in [&changed[..], &credential[..66], b"x"] {
+    // The login of the last is good, and has no desktop of this name.
+    let (unauthorized, no_desktop) = (CloseCode::Unauthorized, CloseCode::Protocol);
+    for (bad, expected) in [
+        (&changed[..], unauthorized),
+        (b"x", unauthorized),
+        (&credential[..66], no_desktop),
+    ] {
         let error = connect(&link, &with(bad)).unwrap_err();
-        assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
+        let ConnectError::Refused { code, .. } = error else { panic!("{error}") };
+        assert_eq!(code, expected);
     }
     let token = Link { token: Some(vec![7; 32]), ..link.clone() };
     let error = connect(&token, &options).unwrap_err().to_string();

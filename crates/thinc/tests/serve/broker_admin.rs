@@ -10,9 +10,10 @@ use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use thinc_protocol::auth::PromptStyle;
+use thinc_protocol::auth::{AuthPrompt, PromptStyle};
+use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::ViewerCaps;
-use thinc_transport::{ConnectOptions, Link, connect, establish};
+use thinc_transport::{ConnectError, ConnectOptions, Link, connect, establish};
 
 use crate::broker::{Account, Broker, RIGHT, is_skipped, log_in, logged_in, open, post, start};
 use crate::harness::{Message, Viewer, connect_options, wait_until};
@@ -272,6 +273,17 @@ fn an_administrator_drains_the_broker_and_desktops_go_on() {
     let said = drain(&[]);
     assert!(said.contains("takes no new logins. It has 2 logins and 1 viewers."), "{said}");
     refused();
+    // A viewer in a window learns that it may come back later: its login is not wrong.
+    let link: Link = format!("https://{}/", broker.address).parse().unwrap();
+    let known_hosts = Some(broker.folder.join("known-hosts"));
+    let options = ConnectOptions { known_hosts, ..connect_options() };
+    let answer =
+        &mut |prompts: &[AuthPrompt<'_>]| Some(vec![RIGHT.as_bytes().to_vec(); prompts.len()]);
+    let error = establish(&link, &options).unwrap().log_in(&anna.name, answer).unwrap_err();
+    let ConnectError::Refused { code: CloseCode::Restart, reason } = error else {
+        panic!("{error:?}")
+    };
+    assert!(reason.contains("maintenance"), "{reason}");
     // The next front knows it too.
     kill_process(Pid::from_raw(broker.front() as i32).unwrap(), Signal::KILL).unwrap();
     let mut rest = Vec::new();

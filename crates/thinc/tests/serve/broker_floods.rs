@@ -49,7 +49,10 @@ fn time_of_login(broker: &Broker, account: &Account) -> Duration {
         match answered {
             Ok(_) => return begin.elapsed(),
             // The crowd was so large that this attempt had to make room.
-            Err(ConnectError::Refused { code: CloseCode::Unauthorized, .. })
+            Err(ConnectError::Refused {
+                code: CloseCode::Unauthorized | CloseCode::Restart,
+                ..
+            })
             | Err(ConnectError::Broken(..)) => {}
             Err(error) => panic!("{error}"),
         }
