@@ -142,6 +142,13 @@ impl<'a> Account<'a> {
         }
     }
 
+    /// Whether the server's administrator lets people stay signed in.
+    pub(crate) fn can_remember_devices(&self) -> Result<bool, ConnectError> {
+        let answer = self.ask("GET", "/banner", "")?;
+        let seconds = answer.header("thinc-remembers").and_then(|text| text.parse::<u64>().ok());
+        Ok(seconds.is_some_and(|seconds| seconds > 0))
+    }
+
     fn list(&self) -> Result<Sessions, ConnectError> {
         let answer = self.ask("GET", "/sessions", "")?;
         let mut found: Sessions = serde_json::from_slice(&answer.body)
@@ -308,13 +315,18 @@ mod tests {
     fn account<'a>(asked: &'a RefCell<Vec<String>>, list: &'a str) -> Account<'a> {
         let send = move |method: &str, path: &str, body: &str| {
             asked.borrow_mut().push(format!("{method} {path} {body}"));
+            let mut headers = Vec::new();
             let (status, body) = match path {
+                "/banner" => {
+                    headers.extend([("thinc-remembers".to_owned(), list.to_owned())]);
+                    (200, String::new())
+                }
                 "/sessions" => (200, list.to_owned()),
                 "/start" => (200, r#"{"name":"new"}"#.to_owned()),
                 "/desk/two/rename" => (409, "it is called\u{1b} so already".to_owned()),
                 _ => (204, String::new()),
             };
-            Ok(Answer { status, body: body.into_bytes() })
+            Ok(Answer { status, headers, body: body.into_bytes() })
         };
         Account { send: Box::new(send) }
     }
@@ -383,6 +395,17 @@ mod tests {
         assert!(refused.unwrap_err().to_string().contains("--desktop"));
         let broken = account(&asked, "{\"user\":7}");
         assert!(chosen(&broken, &DesktopChoice::Any, &[]).0.is_err());
+    }
+
+    #[test]
+    fn a_server_says_whether_it_remembers_devices() {
+        let asked = RefCell::default();
+        let can = |said: &str| account(&asked, said).can_remember_devices().unwrap();
+        assert!(can("2592000") && !can("0") && !can("yes"));
+        let none = |_: &str, _: &str, _: &str| {
+            Ok(Answer { status: 204, headers: Vec::new(), body: Vec::new() })
+        };
+        assert!(!Account { send: Box::new(none) }.can_remember_devices().unwrap());
     }
 
     #[test]

@@ -49,9 +49,37 @@ pub(crate) struct KeyFile {
     pin: SpkiPin,
 }
 
+/// A key that is written, and takes the place of an earlier one once the server remembers it.
+#[derive(Debug)]
+#[must_use = "dropping it deletes the key"]
+pub(crate) struct NewKey {
+    part: PathBuf,
+    path: PathBuf,
+}
+
+impl NewKey {
+    /// From now on it is the key for its server.
+    ///
+    /// # Errors
+    /// It cannot be renamed; an earlier one stays.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        fs::rename(&self.part, &self.path)
+    }
+}
+
+impl Drop for NewKey {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
 impl KeyFile {
-    /// For the server at `authority`, which has shown this key.
+    /// For the server at `authority`, which has shown this key; `None` if the person wants no keys.
     pub(crate) fn new(options: &DeviceOptions, authority: &str, pin: SpkiPin) -> Option<KeyFile> {
+        if options.remember == Remember::No { None } else { KeyFile::at(options, authority, pin) }
+    }
+
+    fn at(options: &DeviceOptions, authority: &str, pin: SpkiPin) -> Option<KeyFile> {
         let shown: String = authority
             .chars()
             .take(SHOWN_CHARS_MAX)
@@ -94,11 +122,11 @@ impl KeyFile {
         DeviceKey::from_pkcs8(&key).map(Some)
     }
 
-    /// Keeps the key, in the place of an earlier one.
+    /// Writes a key beside an earlier one.
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn save(&self, key: &DeviceKey) -> io::Result<()> {
+    pub(crate) fn prepare(&self, key: &DeviceKey) -> io::Result<NewKey> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let found = fs::metadata(folder)?;
@@ -106,34 +134,43 @@ impl KeyFile {
             let text = format!("{} is not yours alone to write to", folder.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
-        let part = self.path.with_extension(format!("{}.part", std::process::id()));
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let part = folder.join(format!("{name}.{}.part", std::process::id()));
+        // What a process of the same number has left that was killed.
+        remove(&part)?;
+        let new = NewKey { part, path: self.path.clone() };
         let text = format!("{HEADER}\n{}\n{}\n", self.pin, base64url::encode(key.pkcs8()));
-        let written = OpenOptions::new()
+        OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&part)
-            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&part, &self.path));
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written
-    }
-
-    /// Deletes the key, if there is one.
-    ///
-    /// # Errors
-    /// It cannot be deleted.
-    pub(crate) fn delete(&self) -> io::Result<()> {
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other,
-        }
+            .open(&new.part)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))?;
+        Ok(new)
     }
 }
 
-/// Whether there is a key for this server, whatever key the server shows.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Deletes the key for this server, if the person wants none; the error names the file.
+pub(crate) fn delete_unwanted(
+    options: &DeviceOptions,
+    authority: &str,
+) -> Result<(), (PathBuf, io::Error)> {
+    match KeyFile::at(options, authority, SpkiPin([0; 32])) {
+        Some(file) if options.remember == Remember::No => {
+            remove(&file.path).map_err(|error| (file.path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is a key for this server that may be used, whatever key the server shows.
 pub(crate) fn has_key(options: &DeviceOptions, authority: &str) -> bool {
     let file = KeyFile::new(options, authority, SpkiPin([0; 32]));
     file.is_some_and(|file| file.path.exists())
@@ -176,7 +213,10 @@ mod tests {
         let own = file("desk.example:8443", 1);
         assert!(own.load().unwrap().is_none());
         let key = DeviceKey::generate().unwrap();
-        own.save(&key).unwrap();
+        own.prepare(&key).unwrap().keep().unwrap();
+        assert_eq!(own.load().unwrap().unwrap().id(), key.id());
+        // One that the server does not remember leaves the earlier one.
+        drop(own.prepare(&DeviceKey::generate().unwrap()).unwrap());
         assert_eq!(own.load().unwrap().unwrap().id(), key.id());
         assert!(file("desk.example:8443", 2).load().unwrap().is_none(), "another key");
         assert!(file("desk.example:8444", 1).load().unwrap().is_none(), "another port");
@@ -193,13 +233,30 @@ mod tests {
         fs::write(own.path(), &whole).unwrap();
         fs::set_permissions(own.path(), fs::Permissions::from_mode(0o640)).unwrap();
         assert_eq!(own.load().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        own.delete().unwrap();
-        own.delete().unwrap();
-        assert!(own.load().unwrap().is_none());
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
-        assert_eq!(own.save(&key).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(own.prepare(&key).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         fs::remove_dir_all(folder).unwrap();
         assert!(KeyFile::new(&DeviceOptions::default(), "a", SpkiPin([0; 32])).is_none());
+    }
+
+    #[test]
+    fn who_wants_no_key_has_none_even_if_it_cannot_be_deleted() {
+        let (wanted, folder) = options("unwanted");
+        let pin = SpkiPin([1; 32]);
+        let file = KeyFile::new(&wanted, "desk.example", pin).unwrap();
+        file.prepare(&DeviceKey::generate().unwrap()).unwrap().keep().unwrap();
+        delete_unwanted(&wanted, "desk.example").unwrap();
+        assert!(has_key(&wanted, "desk.example") && file.load().unwrap().is_some());
+        let unwanted = DeviceOptions { remember: Remember::No, ..wanted.clone() };
+        assert!(!has_key(&unwanted, "desk.example"));
+        assert!(KeyFile::new(&unwanted, "desk.example", pin).is_none());
+        for _ in 0..2 {
+            delete_unwanted(&unwanted, "desk.example").unwrap();
+            assert!(!has_key(&wanted, "desk.example"));
+        }
+        fs::create_dir(file.path()).unwrap();
+        assert_eq!(delete_unwanted(&unwanted, "desk.example").unwrap_err().0, file.path());
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -776,11 +776,17 @@ fn a_person_who_stays_signed_in_is_not_asked_again() {
     hello(&fake);
     assert!(fake.shared.state.lock().unwrap().device.is_some());
 
-    // The login ends in the middle of work.
-    fake.shared.state.lock().unwrap().session_credential = b"of another login".to_vec();
+    // The login ends in the middle of work, while the server is busy, and refuses once more: the
+    // desktop that was open is wanted all the same.
+    {
+        let mut state = fake.shared.state.lock().unwrap();
+        state.session_credential = b"of another login".to_vec();
+        state.refusals = vec![CloseCode::Unauthorized, CloseCode::Restart];
+    }
     fake.cut();
     hello(&fake);
     assert_eq!(signed_in(), 1);
+    assert_eq!(fake.shared.state.lock().unwrap().earlier, b"the key of this session");
     drop(asking);
 
     // Without a terminal, in a program that was started again.
@@ -798,6 +804,18 @@ fn a_person_who_stays_signed_in_is_not_asked_again() {
     let output = headless(&[]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("login refused"), "{output:?}");
+    // Nor does it remember another key: the earlier one stays.
+    let mut asking = Asking::start_in(&state, &display, &arguments, "[otto]: ");
+    assert!(asking.question.contains("was not signed in: login refused"), "{}", asking.question);
+    asking.typed.write_all(b"anna\n").unwrap();
+    asking.read_until("Password: ");
+    asking.typed.write_all(b"swordfish\n").unwrap();
+    asking.read_until("Stay signed in on this device? [y/N] ");
+    fake.shared.state.lock().unwrap().refusals = vec![CloseCode::Unauthorized];
+    asking.typed.write_all(b"y\n").unwrap();
+    asking.read_until("is not remembered: login refused");
+    hello(&fake);
+    drop(asking);
     fake.shared.state.lock().unwrap().device = device;
     assert!(headless(&[]).status.success(), "it may have been temporary");
     // The person has: the key is deleted.

@@ -34,8 +34,17 @@ pub struct Request<'a> {
 pub struct Answer {
     /// 200, …
     pub status: u16,
+    /// Names, in lower case, and values.
+    pub headers: Vec<(String, String)>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of the first header of this name, which is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Asks the server of this link; blocks for at most `options.timeout` to connect, and as long as
@@ -107,13 +116,15 @@ fn parse(received: &[u8]) -> io::Result<Option<Answer>> {
         rest.get(..3)?.parse().ok()
     });
     let status: u16 = status.ok_or_else(|| invalid("no answer of HTTP/1.1"))?;
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
     let mut length = None;
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        if name.eq_ignore_ascii_case("content-length") {
-            let value = value.trim().parse::<usize>().map_err(|_| invalid("a length is wrong"))?;
-            if length.replace(value).is_some_and(|other| other != value) {
-                return Err(invalid("two lengths differ"));
-            }
+    for (_, value) in headers.iter().filter(|(name, _)| name == "content-length") {
+        let value = value.parse::<usize>().map_err(|_| invalid("a length is wrong"))?;
+        if length.replace(value).is_some_and(|other| other != value) {
+            return Err(invalid("two lengths differ"));
         }
     }
     // An answer without content has no length (RFC 9110, section 8.6).
@@ -122,7 +133,7 @@ fn parse(received: &[u8]) -> io::Result<Option<Answer>> {
         return Err(invalid("the answer is too long"));
     }
     let body = &received[end + 4..];
-    Ok(body.get(..length).map(|body| Answer { status, body: body.to_vec() }))
+    Ok(body.get(..length).map(|body| Answer { status, headers, body: body.to_vec() }))
 }
 
 #[cfg(test)]
@@ -135,8 +146,9 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(parse(&text[..end]).unwrap(), None, "{end}");
         }
-        let answer = Answer { status: 200, body: b"{}".to_vec() };
-        assert_eq!(parse(text).unwrap(), Some(answer));
+        let answer = parse(text).unwrap().unwrap();
+        assert_eq!((answer.status, answer.body.as_slice()), (200, &b"{}"[..]));
+        assert_eq!((answer.header("server"), answer.header("cookie")), (Some("x"), None));
         let none = parse(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap().unwrap();
         assert_eq!((none.status, none.body.len()), (204, 0));
         for bad in [

@@ -207,6 +207,9 @@ impl Shared {
     ) -> Result<Opened, ViewError> {
         let options = self.options(session);
         let needs_login = link.token.is_none() && session.session_credential.is_none();
+        if needs_login {
+            self.delete_unwanted_key(link);
+        }
         let has_key = has_key(&self.config.devices, &link.authority());
         if needs_login && !has_key && !question::can_ask() {
             return Err(ConnectError::NoToken.into());

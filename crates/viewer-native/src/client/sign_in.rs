@@ -7,11 +7,12 @@ use std::io::{self, Write as _};
 use thinc_protocol::auth::PromptStyle;
 use thinc_protocol::session::CloseCode;
 use thinc_transport::device::DeviceKey;
-use thinc_transport::{ConnectError, Established, Link};
+use thinc_transport::{ConnectError, Established, Link, SpkiPin};
 
 use super::Shared;
 use super::connection::Session;
-use crate::device_key::{KeyFile, Remember, device_name};
+use crate::desktops::Account;
+use crate::device_key::{KeyFile, Remember, delete_unwanted, device_name};
 use crate::error::{ViewError, report};
 use crate::question::{self, Echo};
 
@@ -26,6 +27,13 @@ impl Shared {
         KeyFile::new(&self.config.devices, &link.authority(), reached.pin())
     }
 
+    /// Deletes the key of a person who does not stay signed in here.
+    pub(super) fn delete_unwanted_key(&self, link: &Link) {
+        if let Err((path, error)) = delete_unwanted(&self.config.devices, &link.authority()) {
+            report(format_args!("{} cannot be deleted: {error}", path.display()));
+        }
+    }
+
     /// Logs in, and connects again with what that gives.
     pub(super) fn log_in(
         &self,
@@ -34,11 +42,6 @@ impl Shared {
         session: &mut Session,
     ) -> Result<Established, ViewError> {
         let (file, pin) = (self.key_file(link, &reached), reached.pin());
-        if let Some(file) = file.as_ref().filter(|_| self.config.devices.remember == Remember::No)
-            && let Err(error) = file.delete()
-        {
-            report(format_args!("{} cannot be deleted: {error}", file.path().display()));
-        }
         let key = match file.as_ref().map_or(Ok(None), KeyFile::load) {
             Ok(key) => key,
             Err(error) => {
@@ -61,7 +64,7 @@ impl Shared {
                 // The key stays: the refusal may be temporary, as while nobody may log in. It is
                 // replaced when the person has the device remembered again.
                 Err(error) if is_refusal(&error) && self.may_ask(session) => {
-                    report("this device is not signed in any more");
+                    report(format_args!("this device was not signed in: {error}"));
                     thinc_transport::establish(link, &self.options(session))?
                 }
                 Err(error) => return Err(error.into()),
@@ -75,7 +78,10 @@ impl Shared {
         let is_wanted = || match self.config.devices.remember {
             Remember::No => false,
             Remember::Yes => true,
-            Remember::Ask => question::ask("Stay signed in on this device?"),
+            Remember::Ask => {
+                self.may_be_remembered(link, pin, &credential, session)
+                    && question::ask("Stay signed in on this device?")
+            }
         };
         if let Some(file) = file.filter(|_| is_wanted())
             && let Err(error) = self.remember(link, session, &file)
@@ -96,13 +102,24 @@ impl Shared {
     fn remember(&self, link: &Link, session: &Session, file: &KeyFile) -> Result<(), ViewError> {
         let unusable = |error| ViewError::File { path: file.path().to_owned(), error };
         let key = DeviceKey::generate().map_err(unusable)?;
-        file.save(&key).map_err(unusable)?;
-        let remembered = thinc_transport::establish(link, &self.options(session))
-            .and_then(|reached| reached.remember_device(&key, &device_name()));
-        if remembered.is_err() {
-            let _ = file.delete();
-        }
-        Ok(remembered?)
+        // Written before the server remembers it, which would be for nothing otherwise.
+        let new = file.prepare(&key).map_err(unusable)?;
+        let reached = thinc_transport::establish(link, &self.options(session))?;
+        reached.remember_device(&key, &device_name())?;
+        new.keep().map_err(unusable)
+    }
+
+    /// Whether the server remembers devices at all; true if it does not say.
+    fn may_be_remembered(
+        &self,
+        link: &Link,
+        pin: SpkiPin,
+        credential: &[u8],
+        session: &Session,
+    ) -> bool {
+        let options = self.options(session);
+        let account = Account::new(link, &options, pin, credential);
+        account.is_none_or(|account| account.can_remember_devices().unwrap_or(true))
     }
 
     /// After a refusal of the last connection's credential: a new one by this device's key, without
@@ -118,7 +135,10 @@ impl Shared {
             return Err(refusal);
         }
         // The desktop that was open is wanted again.
-        session.earlier_credential = session.session_credential.take();
+        // After a second refusal it is still the one of the last connection.
+        if let Some(last) = session.session_credential.take() {
+            session.earlier_credential = Some(last);
+        }
         let reached = thinc_transport::establish(link, &self.options(session))?;
         let file = self.key_file(link, &reached);
         let Some(key) = file.and_then(|file| file.load().ok().flatten()) else {

@@ -55,6 +55,10 @@ pub(crate) struct State {
     pub(crate) device: Option<PublicKey>,
     /// How often that has signed its person in.
     pub(crate) signed_in: u32,
+    /// The credential of an earlier login that it has shown last.
+    pub(crate) earlier: Vec<u8>,
+    /// How the next devices are refused that sign, or want to be remembered; the next at the end.
+    pub(crate) refusals: Vec<CloseCode>,
     /// Its own key, which a device signs for.
     pin: SpkiPin,
     /// Geometries are not answered: the session keeps its size.
@@ -125,6 +129,8 @@ impl Fake {
                 session_credential: b"the key of this session".to_vec(),
                 device: None,
                 signed_in: 0,
+                earlier: Vec::new(),
+                refusals: Vec::new(),
                 pin: identity.pin(),
                 stubborn: false,
                 hold_barriers: false,
@@ -476,7 +482,18 @@ impl Shared {
         let mut state = self.state.lock().unwrap();
         let known = state.device.map(|key| (DeviceId::of(&key), key));
         let mut bytes = Vec::new();
+        let mut code = CloseCode::Unauthorized;
         let is_welcome = match device {
+            DeviceAuth::Device { earlier, .. } => {
+                state.earlier = earlier.to_vec();
+                // As a broker: who is refused learns it once they have signed.
+                AuthChallenge(&CHALLENGE).encode(&mut bytes);
+                true
+            }
+            _ if !state.refusals.is_empty() => {
+                code = state.refusals.pop().unwrap();
+                false
+            }
             DeviceAuth::Remember { session_credential, key, name } => {
                 assert!(name.starts_with("thinc-view"), "{name}");
                 let is_known = *session_credential == state.session_credential;
@@ -485,11 +502,6 @@ impl Shared {
                     AuthOk { session_credential: &DeviceId::of(key).0 }.encode(&mut bytes);
                 }
                 is_known
-            }
-            // As a broker: who is refused learns it once they have signed.
-            DeviceAuth::Device { .. } => {
-                AuthChallenge(&CHALLENGE).encode(&mut bytes);
-                true
             }
             DeviceAuth::Signature(signature) => {
                 let place = place_of(&state.pin);
@@ -505,7 +517,7 @@ impl Shared {
             }
         };
         if !is_welcome {
-            let close = Close { code: CloseCode::Unauthorized, reason: "login refused" };
+            let close = Close { code, reason: "login refused" };
             SessionMessage::Close(close).encode(&mut bytes);
         }
         drop(state);
