@@ -447,7 +447,6 @@ impl Page {
         }
     }
 
-    /// Whether the browser decodes H.264; sent on every connection from the next one on.
     /// Bits of `ClipDirections`.
     pub(crate) fn set_clip_policy(&mut self, bits: u32) {
         let wanted = u8::try_from(bits).ok().and_then(ClipDirections::of_bits);
@@ -460,6 +459,7 @@ impl Page {
         self.opening = opening;
     }
 
+    /// Whether the browser decodes H.264; sent on every connection from the next one on.
     pub(crate) const fn set_h264(&mut self, decodes: bool) {
         self.h264 = decodes;
     }
