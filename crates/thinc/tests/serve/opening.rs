@@ -55,6 +55,7 @@ fn who_was_taken_over_comes_back_only_when_its_person_wants_that() {
     let mut first = opened(&session, 1, TAKES_OVER);
     assert_eq!(second.closed().0, CloseCode::Replaced);
     assert_eq!(viewer(&session, 2, RECONNECTS).closed().0, CloseCode::Replaced);
+    assert_eq!(viewer(&session, 3, RECONNECTS).closed().0, CloseCode::Replaced);
     // The first one may come back now.
     assert!(answers(&mut first));
     drop(first);
