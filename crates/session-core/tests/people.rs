@@ -1,6 +1,7 @@
 //! What viewers are told of each other. From the shell, which knows who they are, to messages.
 //! Knows session-core's public interface; whose requests have an effect is the shell's.
 
+use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::people::{
     OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
@@ -8,7 +9,7 @@ use thinc_protocol::people::{
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::Size;
-use thinc_session_core::{Config, Session, Unpacked, ViewerId};
+use thinc_session_core::{ClipboardPolicy, Config, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 
@@ -24,6 +25,7 @@ enum Told {
     Pointer(PersonPointer),
     Notice(String),
     Invitations(Vec<OpenInvitation>),
+    ClipPolicy(ClipDirections),
 }
 
 impl Shell {
@@ -58,6 +60,7 @@ impl Shell {
                 SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
                 SessionMessage::Notice(text) => Some(Told::Notice(text)),
                 SessionMessage::Invitations(list) => Some(Told::Invitations(list)),
+                SessionMessage::ClipPolicy(directions) => Some(Told::ClipPolicy(directions)),
                 _ => None,
             });
         }
@@ -87,6 +90,26 @@ fn a_list_is_told_when_it_has_changed_and_only_to_who_accepts_it() {
     shell.session.set_people(one, list(one, &[]));
     shell.session.set_people(one, list(one, &[one]));
     assert_eq!(shell.told(one), [Told::People(list(one, &[one]))]);
+}
+
+#[test]
+fn a_viewer_is_told_of_no_direction_of_the_clipboard_that_the_session_does_not_have() {
+    let directions = |to_session, to_viewer| ClipDirections { to_session, to_viewer };
+    for (take, give) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut shell = Shell::new();
+        shell.session.set_clipboard(ClipboardPolicy { take, give, ..ClipboardPolicy::default() });
+        let (one, old) = (shell.join(ViewerCaps::CLIP_POLICY), shell.join(0));
+        for (wanted, expected) in [
+            (directions(true, true), directions(take, give)),
+            (directions(true, false), directions(take, false)),
+            (directions(false, true), directions(false, give)),
+        ] {
+            shell.session.tell_clip_policy(one, wanted);
+            shell.session.tell_clip_policy(old, wanted);
+            assert_eq!(shell.told(one), [Told::ClipPolicy(expected)]);
+            assert_eq!(shell.told(old), []);
+        }
+    }
 }
 
 #[test]

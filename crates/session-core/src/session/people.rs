@@ -36,8 +36,14 @@ impl Session {
         self.viewers.iter_mut().for_each(|viewer| viewer.news.set_name(name));
     }
 
-    /// Tells a viewer of the owner's in which directions the clipboard is shared with it.
-    pub fn tell_clip_policy(&mut self, id: ViewerId, policy: ClipDirections) {
+    /// Tells a viewer of the owner's in which directions the clipboard is shared with it: of those
+    /// that its owner wants, the ones that the session has.
+    pub fn tell_clip_policy(&mut self, id: ViewerId, wanted: ClipDirections) {
+        let session = self.clipboard.policy;
+        let policy = ClipDirections {
+            to_session: wanted.to_session && session.take,
+            to_viewer: wanted.to_viewer && session.give,
+        };
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.news.set_clip_policy(policy);
         }
