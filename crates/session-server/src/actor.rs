@@ -28,7 +28,7 @@ use thinc_h264::Library;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
-use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_protocol::viewer::{KeyboardLayout, ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_ring::{Attachment, Framebuffer};
@@ -56,7 +56,7 @@ use crate::keyboard::KeyboardHandle;
 use crate::memory::{emptied, recycle};
 use crate::opening::Opening;
 use crate::packing::ConnectionPacker;
-use crate::preferences::Preferences;
+use crate::preferences::keeper::Keeper;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
 use crate::share::Sharing;
@@ -70,6 +70,7 @@ use instances::DepartedViewers;
 use notices::NoticeState;
 use opening::OpeningState;
 use people::PeopleState;
+use preferences::PreferencesState;
 use requests::Blocked;
 
 /// Viewers of one session at a time.
@@ -114,8 +115,8 @@ struct ViewerConnection {
     instance: Option<[u8; INSTANCE_BYTES]>,
     /// Its person has opened the session with it; it does not only reconnect.
     opens: bool,
-    /// Its person's.
-    preferences: Preferences,
+    /// What it has said of its keyboard, if it is the owner's.
+    reported_layout: Option<KeyboardLayout>,
     /// Its requests to share that are not answered yet.
     share_requests: usize,
     /// It accepts video streams.
@@ -184,9 +185,9 @@ pub(crate) struct Actor {
     people: PeopleState,
     notices: NoticeState,
     opening: OpeningState,
-    /// The scale that viewers ask for, and what the owner prefers to it.
+    preferences: PreferencesState,
+    /// The scale that viewers ask for.
     viewers_scale: u16,
-    preferred_scale: Option<u16>,
     expiry: Expiry,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
@@ -276,8 +277,8 @@ impl Actor {
             people: PeopleState::default(),
             notices: NoticeState::default(),
             opening: OpeningState::new(config.opening),
+            preferences: PreferencesState::new(Keeper::start(events.clone())),
             viewers_scale: 0,
-            preferred_scale: None,
             expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
             guests_check_at: None,
             next_served: ConnectionId(0),
@@ -457,7 +458,8 @@ impl Actor {
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Renamed(title) => self.core.rename(&title),
-            Event::Preferences(preferences) => self.handle_preferences(&preferences),
+            Event::PreferencesChanged => self.handle_preferences_changed(),
+            Event::PreferencesRead(reading) => self.handle_preferences_read(reading),
             Event::Figures(answer) => drop(answer.send(self.figures())),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
@@ -490,8 +492,9 @@ impl Actor {
     }
 
     fn handle_opened(&mut self, opened: Opened) {
-        let Opened { id, label, guest, outgoing, path, datagrams, task, preferences } = opened;
+        let Opened { id, label, guest, outgoing, path, datagrams, task, reading } = opened;
         info!(connection = id.0, "{label}: connected");
+        self.handle_reading_of_connection(reading);
         let connection = ViewerConnection {
             label,
             guest,
@@ -505,7 +508,7 @@ impl Actor {
             viewer: None,
             instance: None,
             opens: false,
-            preferences,
+            reported_layout: None,
             share_requests: 0,
             takes_video: false,
             renderer: Renderer::new(self.video_library),
@@ -648,8 +651,9 @@ impl Actor {
             };
             let message = match message {
                 ViewerMessage::KeyboardLayout(reported) if connection.guest.is_none() => {
-                    let preferred = Actor::preferred_layout(&connection.preferences, &reported);
-                    ViewerMessage::KeyboardLayout(preferred.unwrap_or(reported))
+                    let layout = self.preferences.layout_for(&reported);
+                    connection.reported_layout = Some(reported);
+                    ViewerMessage::KeyboardLayout(layout)
                 }
                 other => other,
             };

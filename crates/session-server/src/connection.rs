@@ -13,7 +13,7 @@ use thinc_transport::quic::Datagrams;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::preferences::Preferences;
+use crate::preferences::keeper::Reading;
 use crate::share::ViewerStatus;
 
 /// Identifies a connection; never used twice in one process.
@@ -70,8 +70,10 @@ pub(crate) enum Event {
     Thumbnail(oneshot::Sender<crate::actor::thumbnail::Thumbnail>),
     /// The session's person calls it this now.
     Renamed(String),
-    /// The session's person prefers this now.
-    Preferences(Preferences),
+    /// Another process of the session's person has changed what they prefer.
+    PreferencesChanged,
+    /// What they prefer was read after a change.
+    PreferencesRead(Reading),
     /// Figures for monitoring were asked for.
     Figures(crate::figures::FiguresAnswer),
     /// What the people at all viewers should read; the answer is how many viewers show it now.
@@ -110,8 +112,8 @@ pub(crate) struct Opened {
     pub(crate) datagrams: Option<Datagrams>,
     /// Aborts the connection.
     pub(crate) task: AbortHandle,
-    /// The session's person's.
-    pub(crate) preferences: Preferences,
+    /// What the session's person prefers.
+    pub(crate) reading: Reading,
 }
 
 /// Sends events to the actor.

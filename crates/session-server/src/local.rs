@@ -24,7 +24,8 @@ use tracing::{debug, warn};
 
 use crate::connection::{self, ConnectionIds, Events, Opened, READ_BYTES, STALL_TIMEOUT};
 use crate::front::ACCEPT_PAUSE;
-use crate::{native, preferences};
+use crate::native;
+use crate::preferences::keeper;
 
 /// 32 KiB, which the kernel doubles: bytes that wait for `thinc session --stdio`. More would wait
 /// where nothing can replace or overtake it.
@@ -99,17 +100,9 @@ pub(crate) fn serve_viewer(
             Err(_) => return debug!("{label}: no byte within {STALL_TIMEOUT:?}"),
         };
         let (outgoing, chunks) = connection::chunk_channel();
-        let preferences = preferences::current().await;
-        let opened = |path, datagrams| Opened {
-            id,
-            label,
-            guest,
-            outgoing,
-            path,
-            datagrams,
-            task,
-            preferences,
-        };
+        let reading = keeper::read_in_time().await;
+        let opened =
+            |path, datagrams| Opened { id, label, guest, outgoing, path, datagrams, task, reading };
         let never = std::future::pending();
         match Forwarded::new(stream, descriptors) {
             Err(error) => warn!("a connection of the broker's front: {error}"),

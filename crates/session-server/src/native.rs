@@ -24,7 +24,7 @@ use crate::connection::{
 };
 use crate::front::{NewConnection, Shared, Stream, UNAUTHORIZED};
 use crate::guests::NOT_INVITED;
-use crate::preferences;
+use crate::preferences::keeper;
 use crate::quic_port::PortUse;
 
 /// 250 ms: longest wait for the viewer to close, once its machine has acknowledged the end of our
@@ -115,9 +115,9 @@ pub(crate) async fn serve_authenticated(
     let NewConnection { id, peer: _, task, pass, guest } = connection;
     drop(pass);
     let (outgoing, chunks) = connection::chunk_channel();
-    let preferences = preferences::current().await;
+    let reading = keeper::read_in_time().await;
     forward(
-        Opened { id, label, guest, outgoing, path, datagrams, task, preferences },
+        Opened { id, label, guest, outgoing, path, datagrams, task, reading },
         stream,
         leftover,
         chunks,
@@ -340,7 +340,7 @@ mod tests {
             path: None,
             datagrams: None,
             task,
-            preferences: Default::default(),
+            reading: keeper::Reading { number: 0, preferences: None },
         };
         drop(outgoing);
         let forward = forward(opened, stream, Vec::new(), chunks, &events, pending());

@@ -2,11 +2,12 @@
 //! which their session processes and their part of the broker read and write. Beside the path:
 //! from connections, as each begins, to actor.rs. Knows the file; never who asks for a change.
 
+pub(crate) mod keeper;
+
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,6 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::viewer::KeyboardLayout;
 use thinc_session_core::Rights;
 use thiserror::Error;
-use tokio::time::timeout;
-use tracing::warn;
 
 use crate::opening::Opening;
 
@@ -25,12 +24,10 @@ pub const PREFERENCES_BYTES_MAX: usize = 4096;
 const LAYOUT_BYTES_MAX: usize = 32;
 /// In percent.
 const SCALES: std::ops::RangeInclusive<u16> = 50..=400;
-/// A home folder on a network that does not answer keeps nobody from their session.
-const READ_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// What a person has chosen; `None` where they have not.
+/// What a person has chosen; `None` where they have not. Fields of other versions are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub struct Preferences {
     /// When a session is opened that is shown elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +140,12 @@ impl Preferences {
         Ok(preferences)
     }
 
+    /// Where there is a file that cannot be read: nobody is offered a clipboard that its owner may
+    /// have turned off.
+    pub(crate) fn unknown() -> Preferences {
+        Preferences { clipboard: Some(ClipChoice::Off), ..Preferences::default() }
+    }
+
     fn check(&self) -> Result<(), String> {
         match (&self.layout, self.scale) {
             (Some(name), _) if parse_layout(name).is_none() => Err(format!(
@@ -226,7 +229,7 @@ impl Preferences {
         let lock: File = open(&path.with_extension("lock")).map_err(failed)?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
         // What cannot be read is replaced: the person has chosen now.
-        let old = Self::read(path).unwrap_or_default();
+        let old = Self::read(path).unwrap_or_else(|_| Preferences::unknown());
         let preferences = old.changed(change).map_err(PreferencesError::Change)?;
         let new = path.with_extension("new");
         match fs::remove_file(&new) {
@@ -238,22 +241,6 @@ impl Preferences {
         file.sync_all().map_err(failed)?;
         fs::rename(&new, path).map_err(failed)?;
         Ok(preferences)
-    }
-}
-
-/// The user's own, for a connection that begins: nothing where they cannot be read.
-pub(crate) async fn current() -> Preferences {
-    let read = tokio::task::spawn_blocking(|| Preferences::read(&path()?));
-    match timeout(READ_TIMEOUT, read).await {
-        Ok(Ok(Ok(preferences))) => preferences,
-        Ok(Ok(Err(error))) => {
-            warn!("preferences are not used: {error}");
-            Preferences::default()
-        }
-        Ok(Err(_)) | Err(_) => {
-            warn!("preferences are not used: their file is not read within {READ_TIMEOUT:?}");
-            Preferences::default()
-        }
     }
 }
 
@@ -278,7 +265,9 @@ mod tests {
         fs::write(&path, "{\"opening\":\"sometimes\"}").unwrap();
         assert!(matches!(Preferences::read(&path), Err(PreferencesError::Invalid(..))));
         Preferences::change(&path, &opens(Opening::Ask)).unwrap();
-        assert_eq!(Preferences::read(&path).unwrap().opening, Some(Opening::Ask));
+        let clipboard = Some(ClipChoice::Off);
+        let expected = Preferences { clipboard, ..opens(Opening::Ask) };
+        assert_eq!(Preferences::read(&path).unwrap(), expected, "it may have been off");
         fs::write(&path, vec![b' '; PREFERENCES_BYTES_MAX + 1]).unwrap();
         assert!(matches!(Preferences::read(&path), Err(PreferencesError::TooLong(_))));
         fs::remove_file(&path).unwrap();
@@ -314,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_this_version_writes_is_read() {
+    fn only_choices_that_there_are_are_read() {
         let all = Preferences {
             opening: Some(Opening::TakeOver),
             clipboard: Some(ClipChoice::ToViewer),
@@ -324,11 +313,12 @@ mod tests {
         assert_eq!(Preferences::parse(&all.to_bytes()).unwrap(), all);
         assert!(all.to_bytes().len() < PREFERENCES_BYTES_MAX);
         assert_eq!(Preferences::parse(b"{}").unwrap(), Preferences::default());
+        let newer = Preferences::parse(br#"{"other":[1],"clipboard":"off"}"#).unwrap();
+        assert_eq!(newer.clipboard, Some(ClipChoice::Off), "another field takes nothing away");
         for bad in [
             "",
             "[]",
             "{\"opening\":1}",
-            "{\"other\":\"x\"}",
             "{} {}",
             "{\"clipboard\":\"some\"}",
             "{\"layout\":\"\"}",

@@ -32,7 +32,6 @@ use crate::front::{ACCEPT_PAUSE, Front, since_1970};
 use crate::guests::{Guests, hash_password};
 use crate::local::{self, trusted_peer};
 use crate::opening::Opening;
-use crate::preferences::Preferences;
 use crate::title::{TITLE_RULE, title};
 
 /// Longest request, in bytes; the longest password is a part of it.
@@ -123,8 +122,8 @@ pub enum ShareRequest {
     },
     /// The session's person calls it this from now on.
     Rename(String),
-    /// The session's person prefers this from now on, as their file has it.
-    Preferences(Preferences),
+    /// The file with what the session's person prefers has changed.
+    PreferencesChanged,
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
     /// Figures for monitoring.
@@ -440,8 +439,8 @@ impl Sharing {
                 let _ = self.events.send(Event::Renamed(title)).await;
                 Ok(ShareAnswer::Done)
             }
-            ShareRequest::Preferences(preferences) => {
-                let _ = self.events.send(Event::Preferences(preferences)).await;
+            ShareRequest::PreferencesChanged => {
+                let _ = self.events.send(Event::PreferencesChanged).await;
                 Ok(ShareAnswer::Done)
             }
             ShareRequest::Notice(text) => {

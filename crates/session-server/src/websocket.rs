@@ -26,7 +26,7 @@ use crate::answer::{Answer, plain, with_header};
 use crate::connection::{self, ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
 use crate::front::Login;
 use crate::http::HttpConnection;
-use crate::preferences;
+use crate::preferences::keeper;
 
 /// A WebSocket of a page.
 pub type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -128,8 +128,8 @@ async fn serve(
     let [cookie, secret] = logins;
     let guest = secret.grant.or(cookie.grant);
     let path = connection.path.lock().expect("no holder of this lock can panic").take();
-    let preferences = preferences::current().await;
-    let opened = Opened { id, label, guest, outgoing, path, datagrams: None, task, preferences };
+    let reading = keeper::read_in_time().await;
+    let opened = Opened { id, label, guest, outgoing, path, datagrams: None, task, reading };
     if events.send(Event::Opened(opened)).await.is_err() {
         return;
     }

@@ -83,14 +83,18 @@ fn answer(
             let session = session.ok_or_else(|| clients::not_running(&name))?;
             (AgentAnswer::Opened, Some(session.into()))
         }
-        AgentRequest::Preferences => (AgentAnswer::Preferences(preferred()?), None),
+        AgentRequest::Preferences => {
+            let own = Preferences::read(&preferences::path()?)?;
+            (AgentAnswer::Preferences(with_opening(own)), None)
+        }
         AgentRequest::Prefer(change) => {
             let changed = Preferences::change(&preferences::path()?, &change)?;
-            // A session that is being restarted reads the file at the next connection.
+            // Each reads the file, so that of two changes at once all have the last. One that is
+            // being restarted does at the next connection.
             for name in runtime_dir::running()? {
-                let _ = share::send(&name, &ShareRequest::Preferences(changed.clone()));
+                let _ = share::send(&name, &ShareRequest::PreferencesChanged);
             }
-            (AgentAnswer::Preferences(preferred()?), None)
+            (AgentAnswer::Preferences(with_opening(changed)), None)
         }
         AgentRequest::Rename { name, title } => {
             clients::give_title(checked(&name)?, &title)?;
@@ -151,10 +155,9 @@ fn of_share(answer: ShareAnswer) -> AgentAnswer {
 }
 
 /// What this person prefers, and what holds where they have not said how desktops are opened.
-fn preferred() -> Result<Preferences, MainError> {
-    let own = Preferences::read(&preferences::path()?)?;
+fn with_opening(own: Preferences) -> Preferences {
     let opening = own.opening.or(administrators_opening()).unwrap_or(DEFAULT_OPENING);
-    Ok(Preferences { opening: Some(opening), ..own })
+    Preferences { opening: Some(opening), ..own }
 }
 
 /// What the broker's administrator has chosen, which came with the environment.

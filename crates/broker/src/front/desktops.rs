@@ -7,8 +7,9 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderName};
 use hyper::{Request, StatusCode};
 use serde::{Deserialize, Serialize};
+use thinc_session_server::Opening;
 use thinc_session_server::answer::{self, Answer, plain, with_header};
-use thinc_session_server::preferences::Preferences;
+use thinc_session_server::preferences::{ClipChoice, Preferences};
 use thinc_session_server::{TITLE_RULE, title};
 use thinc_transport::base64url;
 use tracing::warn;
@@ -104,18 +105,32 @@ pub(super) async fn preferences(connection: &Connection, login: &Login) -> Answe
     told(connection, login, &AgentRequest::Preferences).await
 }
 
+/// What a person wants to prefer. A choice that this version does not know is refused, as it would
+/// not be kept.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PreferBody {
+    opening: Option<Opening>,
+    clipboard: Option<ClipChoice>,
+    layout: Option<String>,
+    scale: Option<u16>,
+}
+
 pub(super) async fn prefer(
     connection: &Connection,
     login: &Login,
     request: Request<Incoming>,
 ) -> Answer {
     let expected = "expected opening, clipboard, layout or scale";
-    match answer::login_body::<Preferences>(request, expected).await {
-        Ok(change) => match Preferences::default().changed(&change) {
-            Ok(_) => told(connection, login, &AgentRequest::Prefer(change)).await,
-            Err(reason) => with_text(StatusCode::BAD_REQUEST, reason),
-        },
-        Err(answer) => answer,
+    let change = match answer::login_body::<PreferBody>(request, expected).await {
+        Ok(PreferBody { opening, clipboard, layout, scale }) => {
+            Preferences { opening, clipboard, layout, scale }
+        }
+        Err(answer) => return answer,
+    };
+    match Preferences::default().changed(&change) {
+        Ok(_) => told(connection, login, &AgentRequest::Prefer(change)).await,
+        Err(reason) => with_text(StatusCode::BAD_REQUEST, reason),
     }
 }
 

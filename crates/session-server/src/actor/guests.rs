@@ -21,7 +21,9 @@ impl Actor {
     /// told so.
     pub(super) fn rights_of(&mut self, id: ConnectionId) -> Option<Rights> {
         let connection = self.connections.get(&id)?;
-        let Some(grant) = connection.guest else { return Some(connection.preferences.rights()) };
+        let Some(grant) = connection.guest else {
+            return Some(self.preferences.current().rights());
+        };
         self.check_guests_soon();
         match self.guests.rights(grant) {
             Ok(rights) => Some(rights),

@@ -66,8 +66,8 @@ fn wanted(caps: u32, policy: Opening) -> Option<Opening> {
 impl Actor {
     /// What happens as this viewer says hello; `None` if it only reconnects, or is a guest's.
     pub(super) fn opening_of(&self, id: ConnectionId, caps: u32) -> Option<Opening> {
-        let connection = self.connections.get(&id).filter(|open| open.guest.is_none())?;
-        let chosen = connection.preferences.opening.or(self.sharing.opening());
+        self.connections.get(&id).filter(|open| open.guest.is_none())?;
+        let chosen = self.preferences.current().opening.or(self.sharing.opening());
         wanted(caps, chosen.unwrap_or(self.opening.default))
     }
 

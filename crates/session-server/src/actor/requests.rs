@@ -71,7 +71,7 @@ impl Actor {
                     let outputs: Vec<OutputRequest> =
                         arrangement.displays().iter().map(output).collect();
                     self.viewers_scale = arrangement.scale_percent();
-                    self.xsettings.set_scale(self.preferred_scale.unwrap_or(self.viewers_scale));
+                    self.xsettings.set_scale(self.scale_percent());
                     self.control.set_outputs(&outputs)
                 }
                 Request::Barrier(id) => self.control.barrier(*id),

@@ -94,8 +94,11 @@ fn a_person_is_asked_only_while_the_session_is_shown_elsewhere() {
     let mut third = opened(&session, 3, OPENS);
     assert_eq!(first.closed().0, CloseCode::Replaced);
     assert_eq!(second.closed().0, CloseCode::Replaced);
-    // A file that nobody can read has chosen nothing.
+    // What nobody can read changes nothing; without a file the command line holds again.
     std::fs::write(&file, "nonsense").unwrap();
-    assert_eq!(viewer(&session, 4, OPENS).closed().0, CloseCode::Elsewhere);
-    assert!(answers(&mut third));
+    let mut fourth = opened(&session, 4, OPENS);
+    assert_eq!(third.closed().0, CloseCode::Replaced);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(viewer(&session, 5, OPENS).closed().0, CloseCode::Elsewhere);
+    assert!(answers(&mut fourth));
 }
