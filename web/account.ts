@@ -317,13 +317,16 @@ async function end(desktop: Desktop): Promise<void> {
   error.textContent = reason;
 }
 
-/** Resolves to what went wrong, for the person. */
-async function rename({ name }: Desktop, title: string): Promise<string> {
+/** Resolves to what went wrong, for the person; to undefined if they have to log in first. */
+async function rename({ name }: Desktop, title: string): Promise<string | undefined> {
   try {
     const body = JSON.stringify({ title });
     const response = await request(`${deskPath(name)}rename`, "POST", body);
-    if (response === undefined) askToLogIn();
-    return response === undefined || response.ok ? "" : await response.text();
+    if (response === undefined) {
+      askToLogIn();
+      return undefined;
+    }
+    return response.ok ? "" : await response.text();
   } catch (reason) {
     return say("unreachable", messageOf(reason));
   }
@@ -331,9 +334,10 @@ async function rename({ name }: Desktop, title: string): Promise<string> {
 
 async function logOut(): Promise<void> {
   maySignIn = false;
+  // First: without an answer of the server the device must not sign in either.
+  await forgetDevice();
   await request("logout", "POST");
   forgetLogin();
-  await forgetDevice();
   askToLogIn();
 }
 

@@ -2,6 +2,7 @@
 // Before the path: used by account.ts; main.ts deletes the key when somebody logs out of a desktop.
 // Knows a key that no script can read, and the login's storage; never a password.
 
+import { base64url } from "./base64url";
 import { forgetLogin, loadLogin, saveLogin } from "./desk";
 import { headersOf } from "./token";
 
@@ -32,11 +33,6 @@ interface Device {
 
 /** What became of an attempt: an HTTP status if it failed. */
 export type SignIn = "signedIn" | "none" | number;
-
-function base64url(bytes: ArrayBuffer): string {
-  const text = btoa(String.fromCharCode(...new Uint8Array(bytes)));
-  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
 
 /** Runs one request on the store. */
 function stored<T>(

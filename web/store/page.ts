@@ -3,17 +3,13 @@
 // Beside the path: from main.ts, to the server by a request of its own.
 // Knows a random number; never what the page shows.
 
+import { base64url } from "./base64url";
 import { headersOf } from "./token";
 
 const PAGE_BYTES = 16;
 
 /** Names this page's connections to the server, and those of no other page, reloaded or not. */
 export const pageNumber = base64url(crypto.getRandomValues(new Uint8Array(PAGE_BYTES)));
-
-function base64url(bytes: Uint8Array): string {
-  const text = btoa(String.fromCharCode(...bytes));
-  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
 
 /** Tells the server at `url` when this page is left. One that comes back connects again. */
 export function tellWhenLeft(url: string, secret: string): void {

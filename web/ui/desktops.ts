@@ -28,7 +28,7 @@ export interface DesktopListOptions {
   open(desktop: Desktop): Promise<void>;
   end(desktop: Desktop): Promise<void>;
   /** Calls it this; resolves to what went wrong, or to nothing. */
-  rename(desktop: Desktop, title: string): Promise<string>;
+  rename(desktop: Desktop, title: string): Promise<string | undefined>;
   /** Tells the person what was done. */
   done(words: string): void;
 }
@@ -160,6 +160,7 @@ class Row {
       save.disabled = true;
       void this.options.rename(desktop, title).then((wrong) => {
         save.disabled = false;
+        if (wrong === undefined) return close();
         problem.textContent = wrong;
         if (wrong !== "") return input.focus();
         this.options.done(say("renamed", titleOf(desktop), title));

@@ -59,12 +59,16 @@ export class Preferences {
     try {
       const response = await request("preferences", "POST", JSON.stringify(change));
       if (response === undefined) return;
-      if (!response.ok) return failed(await response.text());
-      this.show((await response.json()) as Kept);
-      failed("");
-      done(say("kept"));
+      if (response.ok) {
+        this.show((await response.json()) as Kept);
+        failed("");
+        return done(say("kept"));
+      }
+      failed(await response.text());
     } catch (reason) {
       failed(say("unreachable", reason instanceof Error ? reason.message : String(reason)));
     }
+    // What is shown is what is kept, and not what could not be.
+    await this.load();
   }
 }
