@@ -17,7 +17,7 @@ use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::log::LogFormat;
 use thinc_session_server::monitor::parse_address;
-use thinc_session_server::{ClipboardConfig, Opening, VideoConfig, VideoEncoder};
+use thinc_session_server::{ClipboardConfig, OPENINGS, Opening, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
 
 pub(crate) use admin::{
@@ -137,11 +137,12 @@ pub(crate) struct Serve {
     /// End the session after this time without any viewer: 30min, 8h, 2d
     #[arg(long, value_name = "TIME", value_parser = parse_life, env = "THINC_END_DISCONNECTED")]
     pub(crate) end_disconnected: Option<Duration>,
-    /// When you open the session, and it is shown elsewhere: take-over, join or ask
+    /// When you open the session, and it is shown elsewhere
     ///
     /// `take-over`: it is shown here only, and the other viewers are told. `join`: it is shown in
     /// all places. `ask`: you are asked. What you choose in a viewer goes before it.
-    #[arg(long, value_name = "WHAT", default_value = "join", env = "THINC_OPENING")]
+    #[arg(long, value_name = "WHAT", default_value = "join", env = "THINC_OPENING",
+        value_parser = opening())]
     pub(crate) opening: Opening,
     /// Run in the background once the session is ready
     ///
@@ -323,6 +324,10 @@ pub(crate) enum Lossy {
 fn video_encoder() -> impl TypedValueParser<Value = VideoEncoder> {
     let names = VideoEncoder::ALL.iter().map(|encoder| encoder.name());
     PossibleValuesParser::new(names).try_map(|name| name.parse::<VideoEncoder>())
+}
+
+fn opening() -> impl TypedValueParser<Value = Opening> {
+    PossibleValuesParser::new(OPENINGS).try_map(|word| word.parse::<Opening>())
 }
 
 fn log_format() -> impl TypedValueParser<Value = LogFormat> {
