@@ -480,10 +480,10 @@ Keys in the window:
   Ctrl+Alt+Q    Close the viewer; the session goes on
   Ctrl+Alt+R    After a loss: retry now; of a session that you opened elsewhere: take it back
 
-Exit codes: 0 done or closed by the user, 1 window, file or script error, 2 command line or link,
-3 unreachable, busy or connection lost, 4 the server's key differs from the link's, 5 token or
-session credential not accepted, 6 protocol violation or connection closed by the session,
-7 time-out, 8 session ended.
+Exit codes: 0 done or closed by the user, also once the session was opened elsewhere, 1 window, file
+or script error, 2 command line or link, 3 unreachable, busy or connection lost, 4 the server's key
+differs from the link's, 5 token or session credential not accepted, 6 protocol violation or
+connection closed by the session, 7 time-out, 8 session ended.
 
 Commands of a script, one per line (each is answered by one line, `ok …` or `error …`):
   type TEXT           types the rest of the line (\\n is Return, \\t is Tab, \\\\ is a backslash)

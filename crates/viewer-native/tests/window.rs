@@ -16,7 +16,7 @@ use fake::Fake;
 use thinc_protocol::command::{Command, Compression};
 use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
 use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
-use thinc_protocol::viewer::{Display, InputEvent, ViewerMessage};
+use thinc_protocol::viewer::{Display, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
 use x11rb::connection::Connection as _;
@@ -669,6 +669,56 @@ fn two_windows_are_two_monitors() {
     assert_eq!(find_windows(&desk.x, desk.root), [windows[1]]);
     close(windows[1]);
     assert_eq!(desk.end().0, Some(0));
+}
+
+/// What the viewer's next hello says of how its person opens the session.
+fn next_opening(desk: &Desk) -> u32 {
+    const OPENING: u32 = ViewerCaps::OPENS | ViewerCaps::TAKES_OVER | ViewerCaps::JOINS;
+    desk.fake.wait_for("a hello", |message| match message {
+        ViewerMessage::Hello(hello) => Some(hello.caps & OPENING),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_session_that_was_opened_elsewhere_is_taken_back_or_left_there() {
+    let stats = std::env::temp_dir().join(format!("thinc-elsewhere-{}", std::process::id()));
+    let arguments = ["--stats-json", stats.to_str().unwrap()];
+    let Some(mut desk) = Desk::start(size(400, 300), &arguments) else { return };
+    assert_eq!(next_opening(&desk), ViewerCaps::OPENS);
+    let replace = |desk: &Desk| {
+        desk.wait_exact();
+        desk.fake.close(CloseCode::Replaced, "the session was opened elsewhere");
+        until("the words", || {
+            let top = desk.pixels(Rect::at(0, 0, 400, 40));
+            top.contains(&0x18_181c).then_some(())
+        });
+    };
+    replace(&desk);
+    // Ctrl+Alt+R
+    let keys = [29, 56, 19];
+    keys.iter().for_each(|&key| desk.key(key, true));
+    keys.iter().rev().for_each(|&key| desk.key(key, false));
+    assert_eq!(next_opening(&desk), ViewerCaps::OPENS | ViewerCaps::TAKES_OVER);
+    // Who leaves it there has closed the window.
+    replace(&desk);
+    desk.close();
+    let (code, said) = desk.end();
+    assert_eq!(code, Some(0), "{said}");
+    let text = std::fs::read_to_string(&stats).unwrap();
+    assert!(text.contains("\"taken over\""), "{text}");
+    std::fs::remove_file(&stats).unwrap();
+}
+
+#[test]
+fn who_wants_to_be_asked_and_cannot_be_is_told_that_the_session_is_shown_elsewhere() {
+    let Some(mut desk) = Desk::start(size(400, 300), &[]) else { return };
+    assert_eq!(next_opening(&desk), ViewerCaps::OPENS);
+    desk.fake.close(CloseCode::Elsewhere, "the session is shown elsewhere");
+    assert_eq!(next_opening(&desk), ViewerCaps::OPENS | ViewerCaps::JOINS);
+    desk.close();
+    let (code, said) = desk.end();
+    assert!(code == Some(0) && said.contains("--take-over"), "{code:?} {said}");
 }
 
 /// A viewer on a terminal of its own, which has asked a question.

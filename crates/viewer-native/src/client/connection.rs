@@ -24,13 +24,17 @@ use super::{
 use crate::backoff::{self, Backoff};
 use crate::desktops::{self, Account};
 use crate::device_key::has_key;
-use crate::error::ViewError;
+use crate::error::{ViewError, report};
 use crate::liveness::{Liveness, time_slept};
 use crate::question::{self, Echo};
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
 use crate::target::Target;
 use crate::wire::{Reader, Writer};
+
+/// Told to who cannot be asked.
+const SHOWN_ELSEWHERE: &str =
+    "This session is shown elsewhere, too; with --take-over it is shown here only.";
 
 /// Bytes received from a session.
 enum Incoming<'a> {
@@ -149,13 +153,18 @@ impl Shared {
         }
         match code {
             CloseCode::Elsewhere => {
+                let can_ask = question::can_ask();
                 self.lock().hold(true);
-                let takes_over = question::can_ask()
+                let takes_over = can_ask
                     && question::ask(
                         "This session is shown elsewhere. Take it over? (No: see it in both)",
                     );
                 let mut state = self.lock();
                 state.hold(false);
+                if !can_ask {
+                    report(SHOWN_ELSEWHERE);
+                    state.news.notice = Some(SHOWN_ELSEWHERE.to_owned());
+                }
                 state.opening = Some(if takes_over { Opening::TakeOver } else { Opening::Join });
                 !state.stop
             }
