@@ -201,8 +201,10 @@ impl<'a> Account<'a> {
         let mut said = String::new();
         loop {
             let Sessions { user, sessions } = self.list()?;
-            if let ([only], DesktopChoice::Any) = (sessions.as_slice(), choice) {
-                return Ok(only.name.clone());
+            match (sessions.as_slice(), choice) {
+                ([only], DesktopChoice::Any) => return Ok(only.name.clone()),
+                ([], DesktopChoice::Any) => return self.start(None, None),
+                _ => {}
             }
             if !can_ask {
                 let names: Vec<String> = sessions.iter().map(|it| line(it.title())).collect();
@@ -384,6 +386,10 @@ mod tests {
         let one = account(&asked, ONE);
         assert_eq!(chosen(&one, &DesktopChoice::Any, &[]), (Ok("one".to_owned()), String::new()));
         assert!(chosen(&one, &DesktopChoice::List, &["1"]).1.contains("Desktops of anna"));
+        let none = account(&asked, r#"{"user":"anna","sessions":[]}"#);
+        assert_eq!(chosen(&none, &DesktopChoice::Any, &[]).0.unwrap(), "new");
+        assert_eq!(asked.borrow().last().unwrap(), "POST /start ");
+        assert!(chosen(&none, &DesktopChoice::List, &[]).0.is_err());
         let two = account(&asked, TWO);
         let named = |name: &str| chosen(&two, &DesktopChoice::Named(name.to_owned()), &[]).0;
         assert_eq!(named("two").unwrap(), "two");

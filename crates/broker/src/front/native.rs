@@ -86,7 +86,36 @@ enum Message {
     Signature(Signature),
 }
 
+/// Which desktop a viewer opens.
+enum Wanted {
+    Named(String),
+    /// The first, or the one that is started for who has none.
+    Default,
+    /// The same, but only if the viewer goes on with this connection: it has what it needs to have
+    /// its person choose.
+    DefaultLater,
+}
+
 impl<S: ViewerTransport> Viewer<S> {
+    /// Whether it sends anything after its credential.
+    async fn goes_on(&mut self) -> bool {
+        if self.bytes.is_empty() {
+            let mut buffer = [0; 1024];
+            if let Ok(Ok(count)) = timeout(AUTH_TIMEOUT, self.stream.read(&mut buffer)).await {
+                self.bytes.extend_from_slice(&buffer[..count]);
+            }
+        }
+        !self.bytes.is_empty()
+    }
+
+    /// Tells it what opens this desktop again.
+    async fn accept(&mut self, secrets: &(Secret, Secret), desktop: &str) -> io::Result<()> {
+        let credential = [&secrets.0[..], &secrets.1, desktop.as_bytes()].concat();
+        let mut answer = Vec::new();
+        AuthOk { session_credential: &credential }.encode(&mut answer);
+        self.send(&answer).await
+    }
+
     /// The next message; an error if it is none of these.
     async fn next(&mut self) -> io::Result<Message> {
         let invalid = |error: &dyn std::fmt::Display| {
@@ -185,7 +214,8 @@ async fn admit<S: ViewerTransport>(
         Message::Device(device, earlier) => match sign_in(shared, viewer, device, peer).await? {
             Ok((login, secrets)) => {
                 // Its name alone: the desktop is the person's own, or is not found.
-                (login, secrets, parse_credential(&earlier).map(|(_, _, name)| name))
+                let named = parse_credential(&earlier).and_then(|(_, _, name)| name);
+                (login, secrets, named.map_or(Wanted::DefaultLater, Wanted::Named))
             }
             Err(refusal) => return viewer.refuse(refusal).await,
         },
@@ -207,22 +237,31 @@ async fn admit<S: ViewerTransport>(
             };
             match (login, parsed) {
                 (Some(login), Some((cookie, secret, name))) => {
-                    (login, (cookie, secret), Some(name))
+                    (login, (cookie, secret), name.map_or(Wanted::Default, Wanted::Named))
                 }
                 _ => return viewer.refuse(REFUSED).await,
             }
         }
         Message::Account(name) => match log_in(shared, viewer, &name, &connection).await? {
-            Ok((login, secrets)) => (login, secrets, None),
+            Ok((login, secrets)) => (login, secrets, Wanted::DefaultLater),
             Err(refusal) => return viewer.refuse(refusal).await,
         },
     };
     let NewConnection { number, pass, .. } = connection;
     drop(pass);
     viewer.stream.set_authenticated();
+    let is_accepted = matches!(wanted, Wanted::DefaultLater);
+    if is_accepted {
+        viewer.accept(&secrets, "").await?;
+        if !viewer.goes_on().await {
+            return Ok(());
+        }
+    }
     let desktop = match wanted {
-        Some(name) => Ok(name),
-        None => default_desktop(logins, &login, peer, number).await,
+        Wanted::Named(name) => Ok(name),
+        Wanted::Default | Wanted::DefaultLater => {
+            default_desktop(logins, &login, peer, number).await
+        }
     };
     let opened = match desktop {
         Ok(name) => relay::open(&login, &name).await.map(|session| (name, session)),
@@ -235,10 +274,9 @@ async fn admit<S: ViewerTransport>(
             return viewer.refuse(Refusal { code: CloseCode::Protocol, reason: &reason }).await;
         }
     };
-    let credential = [&secrets.0[..], &secrets.1, name.as_bytes()].concat();
-    let mut answer = Vec::new();
-    AuthOk { session_credential: &credential }.encode(&mut answer);
-    viewer.send(&answer).await?;
+    if !is_accepted {
+        viewer.accept(&secrets, &name).await?;
+    }
 
     let host = viewer.stream.host().map(|host| shared.guests.with_port(&host));
     guests::offer(shared, &login, &name, host).await;
@@ -306,12 +344,15 @@ fn is_guests(token: &[u8]) -> bool {
     split_desktop_id(token).is_some()
 }
 
-/// A cookie, its origin secret, and the name of a desktop.
-fn parse_credential(bytes: &[u8]) -> Option<(Secret, Secret, String)> {
+/// A cookie, its origin secret, and the name of a desktop; without a name the default one is meant.
+fn parse_credential(bytes: &[u8]) -> Option<(Secret, Secret, Option<String>)> {
     let (cookie, rest) = bytes.split_first_chunk()?;
     let (secret, name) = rest.split_first_chunk()?;
+    if name.is_empty() {
+        return Some((*cookie, *secret, None));
+    }
     let name = std::str::from_utf8(name).ok().filter(|name| is_session_name(name))?;
-    Some((*cookie, *secret, name.to_owned()))
+    Some((*cookie, *secret, Some(name.to_owned())))
 }
 
 /// The login, with its secrets; or why there is none.
@@ -505,10 +546,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_credential_has_two_secrets_and_a_name() {
+    fn a_credential_has_two_secrets_and_may_have_a_name() {
         let credential = [&[1; 32][..], &[2; 32], b"desk"].concat();
-        assert_eq!(parse_credential(&credential), Some(([1; 32], [2; 32], "desk".to_owned())));
-        for bad in [&credential[..64], &credential[..10], &[&credential[..64], b"../x"].concat()] {
+        let named = Some(([1; 32], [2; 32], Some("desk".to_owned())));
+        assert_eq!(parse_credential(&credential), named);
+        assert_eq!(parse_credential(&credential[..64]), Some(([1; 32], [2; 32], None)));
+        for bad in [&credential[..63], &credential[..10], &[&credential[..64], b"../x"].concat()] {
             assert_eq!(parse_credential(bad), None);
         }
     }

@@ -858,13 +858,16 @@ fn a_viewer_in_a_window_logs_in_and_reconnects_without_a_password() {
     assert!(matches!(log_in(None), Err(ConnectError::NotLoggedIn(_))));
     let credential = log_in(Some(RIGHT)).unwrap();
     assert!(!establish(&link, &options).unwrap().has_new_key(), "it was remembered");
+    // It names no desktop: nothing was started for who has only logged in.
+    assert_eq!(credential.len(), 64);
+    assert!(anna.can("! pgrep --full -U $(id -u) 'sleep 100000$'"));
     let with = |credential: &[u8]| ConnectOptions {
         session_credential: Some(credential.to_vec()),
         ..options.clone()
     };
     for _ in 0..2 {
         let connection = connect(&link, &with(&credential)).unwrap();
-        assert_eq!(connection.session_credential, credential);
+        assert_eq!(connection.session_credential, [&credential[..], b"desk"].concat());
         let mut viewer = Viewer::new(connection);
         assert_eq!(viewer.next(), Some(Message::Hello("desk".into())));
         viewer.wait_complete();
@@ -889,7 +892,7 @@ fn a_viewer_in_a_window_logs_in_and_reconnects_without_a_password() {
     for (bad, expected) in [
         (&changed[..], unauthorized),
         (b"x", unauthorized),
-        (&credential[..66], no_desktop),
+        (&[&credential[..], b"gone"].concat(), no_desktop),
     ] {
         let error = connect(&link, &with(bad)).unwrap_err();
         let ConnectError::Refused { code, .. } = error else { panic!("{error}") };

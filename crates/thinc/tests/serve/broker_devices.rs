@@ -547,7 +547,7 @@ fn a_viewer_in_a_window_is_remembered_and_signs_in() {
 
     // The login has ended; the desktop that was open in it is opened again.
     let browser = logged_in(&broker, &anna);
-    assert_eq!(sessions(&browser), ["desk"]);
+    assert_eq!(start(&browser), "desk");
     let second = json!({ "what": { "program": "sleep 100000" }, "name": "second" });
     assert_eq!(send(&browser, "/start", &second).status, 200);
     broker.restart(Signal::KILL);
