@@ -86,12 +86,17 @@ impl Task {
             Ok((mut process, channel)) => {
                 match self.converse(front, &channel, &mut asked, &mut tried).await {
                     Ok((user, agent)) => {
-                        let (reply, agent, saved) = self.admit(user, agent, process, channel);
+                        let (number, reply, agent, saved) =
+                            self.admit(user, agent, process, channel);
                         // So that any helper knows the device of this login when it ends.
                         if let Some(saved) = saved {
                             let _ = timeout(DISK_TIME_MAX, saved).await;
                         }
-                        return (reply, Some(agent));
+                        // Its device may have been forgotten in this time, and the login has ended.
+                        if self.state.borrow().logins.iter().any(|login| login.number == number) {
+                            return (reply, Some(agent));
+                        }
+                        return (Reply::Refused { attempt, reason: Reason::Refused }, None);
                     }
                     Err(failure) => {
                         let _ = process.start_kill();
@@ -141,7 +146,7 @@ impl Task {
         agent: OwnedFd,
         process: Child,
         channel: Channel,
-    ) -> (Reply, Rc<OwnedFd>, Option<Saved>) {
+    ) -> (u64, Reply, Rc<OwnedFd>, Option<Saved>) {
         let (cookie, origin_secret): (Secret, Secret) = (random(), random());
         let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
         let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
@@ -180,7 +185,7 @@ impl Task {
         drop(state);
         watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
         let attempt = self.begin.attempt;
-        (Reply::Admitted { attempt, cookie, origin_secret, user }, agent, saved)
+        (number, Reply::Admitted { attempt, cookie, origin_secret, user }, agent, saved)
     }
 
     fn is_known(&self, device: DeviceId) -> bool {

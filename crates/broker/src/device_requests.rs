@@ -12,7 +12,7 @@ use thinc_transport::device::{DeviceId, PublicKey};
 use tracing::warn;
 
 use crate::audit::{Entry, Event};
-use crate::devices::{Device, NotRemembered, Saved, account_of, now_s};
+use crate::devices::{Account, Device, NotRemembered, Saved, now_s};
 use crate::helper::{State, hash};
 use crate::message::{DeviceReply, Reason, Reply, Secret};
 
@@ -52,6 +52,13 @@ impl State {
         Some(saved)
     }
 
+    /// Which device a login belongs to.
+    fn set_device(&mut self, login: u64, device: Option<DeviceId>) {
+        if let Some(login) = self.logins.iter_mut().find(|one| one.number == login) {
+            login.device = device;
+        }
+    }
+
     fn note_forgotten(&mut self, user: &str, device: &Device, by: By<'_>) {
         let id = device.id.to_string();
         self.audit.record(&Entry {
@@ -73,13 +80,14 @@ impl State {
     }
 }
 
-/// Remembers the device of a person who has just logged in with their password.
+/// Remembers the device of a person who has just logged in with their password. `account` is
+/// [`account_of`]; it may wait.
 pub(crate) async fn remember(
     state: Rc<RefCell<State>>,
     attempt: u64,
     cookie: Secret,
-    key: PublicKey,
-    name: String,
+    (key, name): (PublicKey, String),
+    account: impl FnOnce(&str, DeviceId) -> io::Result<Option<Account>> + Send + 'static,
 ) -> Reply {
     let refused = Reply::Refused { attempt, reason: Reason::Refused };
     let cookie_hash = hash(&cookie);
@@ -95,7 +103,7 @@ pub(crate) async fn remember(
     let Some((number, user)) = login else { return refused };
     let id = DeviceId::of(&key);
     let asked = user.clone();
-    let account = tokio::task::spawn_blocking(move || account_of(&asked, id)).await;
+    let account = tokio::task::spawn_blocking(move || account(&asked, id)).await;
     let account = account.map_err(io::Error::other).and_then(|account| account);
     let (uid, password) = match account {
         Ok(Some(account)) => account,
@@ -107,11 +115,17 @@ pub(crate) async fn remember(
     };
     let (saved, seconds) = {
         let mut state = state.borrow_mut();
+        // Who has logged out meanwhile wants nothing to be remembered.
+        if !state.logins.iter().any(|login| login.number == number) {
+            return refused;
+        }
         let life = state.devices.life();
         let hashes = (password, Some(cookie_hash));
         let device = Device::new(key, name, hashes, now_s(), life);
         match state.devices.remember(&user, uid, device) {
             Ok((saved, displaced)) => {
+                // Before the disk has it: who logs out now has the device forgotten.
+                state.set_device(number, Some(id));
                 if let Some(displaced) = displaced {
                     let by = By { reason: "displaced by a newer device", ..By::default() };
                     state.note_forgotten(&user, &displaced, by);
@@ -127,14 +141,17 @@ pub(crate) async fn remember(
             }
         }
     };
-    if !matches!(saved.await, Ok(Ok(()))) {
+    let is_saved = matches!(saved.await, Ok(Ok(())));
+    let mut state = state.borrow_mut();
+    if !is_saved {
         // It would be lost with this helper, and the person was told that it would not.
-        drop(state.borrow_mut().devices.forget(id));
+        drop(state.devices.forget(id));
+        state.set_device(number, None);
         return refused;
     }
-    let mut state = state.borrow_mut();
-    if let Some(login) = state.logins.iter_mut().find(|login| login.number == number) {
-        login.device = Some(id);
+    // It was forgotten while it was written.
+    if state.devices.known(id, now_s()).is_none() {
+        return refused;
     }
     let shown = id.to_string();
     state.audit.record(&Entry {
@@ -196,4 +213,130 @@ pub(crate) async fn forget_for_administrator(
     };
     // What could not be written is in the log.
     all(saved).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Instant;
+
+    use tokio::task::{JoinHandle, LocalSet, spawn_local, yield_now};
+
+    use super::*;
+    use crate::devices::{Change, Devices};
+    use crate::helper::{LOGIN_LIFE, Login};
+    use crate::packets::{self, Channel};
+
+    const COOKIE: Secret = [1; 32];
+
+    /// What a test decides: when the account is found, and what the disk does.
+    struct Remembering {
+        state: Rc<RefCell<State>>,
+        id: DeviceId,
+        asked: JoinHandle<Reply>,
+        found: Sender<Option<Account>>,
+        disk: Receiver<Change>,
+    }
+
+    /// Anna has just logged in, and has a device remembered.
+    async fn begun() -> Remembering {
+        let (devices, disk) = Devices::with_disk(Duration::from_secs(1000));
+        let mut state = State::default();
+        state.devices = devices;
+        state.add(Login {
+            number: 7,
+            since: Instant::now(),
+            cookie_hash: hash(&COOKIE),
+            origin_secret_hash: [2; 32],
+            user: "anna".to_owned(),
+            agent: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
+            ends: Instant::now() + LOGIN_LIFE,
+            process: Rc::new(Channel::new(packets::pair().unwrap().0).unwrap()),
+            device: None,
+            may_remember: true,
+        });
+        let state = Rc::new(RefCell::new(state));
+        let key = [4; 65];
+        let (found, account) = channel();
+        let look_up = move |_: &str, _| account.recv().map_err(io::Error::other);
+        let device = (key, "laptop".to_owned());
+        let asked = spawn_local(remember(state.clone(), 1, COOKIE, device, look_up));
+        while state.borrow().logins[0].may_remember {
+            yield_now().await;
+        }
+        Remembering { state, id: DeviceId::of(&key), asked, found, disk }
+    }
+
+    impl Remembering {
+        /// The account is found; the disk has to write the device.
+        async fn change(&self) -> Change {
+            self.found.send(Some((1000, None))).unwrap();
+            loop {
+                match self.disk.try_recv() {
+                    Ok(change) => return change,
+                    Err(_) => yield_now().await,
+                }
+            }
+        }
+
+        /// Nothing is remembered, and the person is told so; returns the device of their login.
+        async fn is_refused(self) -> Option<DeviceId> {
+            let refused = Reply::Refused { attempt: 1, reason: Reason::Refused };
+            assert_eq!(self.asked.await.unwrap(), refused);
+            let state = self.state.borrow();
+            assert_eq!(state.devices.known(self.id, now_s()), None);
+            state.logins.first().and_then(|login| login.device)
+        }
+    }
+
+    fn in_a_task(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, test);
+    }
+
+    #[test]
+    fn a_device_is_remembered_once_it_is_on_the_disk() {
+        in_a_task(async {
+            let begun = begun().await;
+            let change = begun.change().await;
+            yield_now().await;
+            assert!(!begun.asked.is_finished());
+            change.done.send(Ok(())).unwrap();
+            let reply = begun.asked.await.unwrap();
+            let remembered =
+                DeviceReply::Remembered { attempt: 1, device: begun.id, seconds: 1000 };
+            assert_eq!(reply, Reply::Device(remembered));
+            assert_eq!(begun.state.borrow().logins[0].device, Some(begun.id));
+        });
+    }
+
+    #[test]
+    fn who_logs_out_while_their_device_is_being_remembered_is_not_remembered() {
+        in_a_task(async {
+            // While the disk writes it.
+            let begun = begun().await;
+            let change = begun.change().await;
+            let forgotten = begun.state.borrow_mut().end(&COOKIE);
+            assert!(forgotten.is_some(), "the device is forgotten with the login");
+            change.done.send(Ok(())).unwrap();
+            begun.is_refused().await;
+        });
+        in_a_task(async {
+            // While a directory looks for the account.
+            let begun = begun().await;
+            assert!(begun.state.borrow_mut().end(&COOKIE).is_none());
+            begun.found.send(Some((1000, None))).unwrap();
+            begun.is_refused().await;
+        });
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_written_is_not_that_of_its_login() {
+        in_a_task(async {
+            let begun = begun().await;
+            let change = begun.change().await;
+            change.done.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
+            assert_eq!(begun.is_refused().await, None);
+        });
+    }
 }

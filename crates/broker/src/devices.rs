@@ -267,13 +267,13 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 /// A change of one file.
-struct Change {
+pub(crate) struct Change {
     path: PathBuf,
     /// `None`: the account has no device any more.
     bytes: Option<Vec<u8>>,
     /// A device that was forgotten must not come back: better no file than the old one.
     forgets: bool,
-    done: oneshot::Sender<io::Result<()>>,
+    pub(crate) done: oneshot::Sender<io::Result<()>>,
 }
 
 /// In the order of the changes, on a thread of its own: a disk takes its time, and people who log
@@ -360,6 +360,13 @@ impl Devices {
             device.until_s = device.until_s.min(device.made_s.saturating_add(life.as_secs()));
         }
         Devices { folder, life, accounts, writer: Some(writer) }
+    }
+
+    /// None so far, for tests that write the changes themselves.
+    #[cfg(test)]
+    pub(crate) fn with_disk(life: Duration) -> (Devices, mpsc::Receiver<Change>) {
+        let (writer, changes) = mpsc::channel();
+        (Devices { life, writer: Some(writer), ..Devices::default() }, changes)
     }
 
     /// How long devices are remembered; zero: none is.
@@ -502,14 +509,14 @@ impl Devices {
     }
 }
 
+/// See [`account_of`].
+pub(crate) type Account = (u32, Option<Secret>);
+
 /// What identifies an account beside its name, for one device: its number, and a hash of its entry
 /// in shadow(5). That contains a random salt, so that without it the hash tells nothing of the
 /// password; with a lock, a new password or a new account of the same name it is another one.
 /// `None`: there is no such account. May wait for a directory.
-pub(crate) fn account_of(
-    user: &str,
-    device: DeviceId,
-) -> io::Result<Option<(u32, Option<Secret>)>> {
+pub(crate) fn account_of(user: &str, device: DeviceId) -> io::Result<Option<Account>> {
     let Some(account) = User::from_name(user)? else { return Ok(None) };
     let password = thinc_pam::shadow_password(user)?.map(|entry| {
         Sha256::new_with_prefix(b"thinc remembered password")

@@ -37,7 +37,7 @@ use crate::audit::{Audit, Entry, Event};
 use crate::banner;
 use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::device_requests::{self, By};
-use crate::devices::{Devices, Saved, now_s};
+use crate::devices::{Devices, Saved, account_of, now_s};
 use crate::keep::{self, Found};
 use crate::limits::Limits;
 use crate::message::{
@@ -392,7 +392,7 @@ impl State {
     }
 
     /// A person logs out: the device that has opened this login is forgotten with it.
-    fn end(&mut self, cookie: &Secret) -> Option<Saved> {
+    pub(crate) fn end(&mut self, cookie: &Secret) -> Option<Saved> {
         let cookie = hash(cookie);
         let at = self.logins.iter().position(|login| login.cookie_hash == cookie)?;
         let login = self.logins.remove(at);
@@ -747,7 +747,9 @@ async fn serve_front(
             Ok(Request::Device(DeviceRequest::Remember { attempt, cookie, key, name })) => {
                 let (state, channel) = (state.clone(), channel.clone());
                 tokio::task::spawn_local(async move {
-                    let reply = device_requests::remember(state, attempt, cookie, key, name).await;
+                    let device = (key, name);
+                    let reply =
+                        device_requests::remember(state, attempt, cookie, device, account_of).await;
                     send(&channel, &reply, None).await;
                 });
             }

@@ -2,7 +2,7 @@
 //! and logins with the socket of each person's agent. Beside the path: between http.rs, the helper
 //! and agents. Knows secrets as hashes; never sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -32,6 +32,8 @@ const AGENT_TIMEOUT: Duration = Duration::from_secs(60);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(150);
 /// Replies that wait for a request of the person: one at a time is answered.
 const REPLIES_MAX: usize = 4;
+/// Logins that have ended before this front has added them: it takes milliseconds for that.
+const ENDED_EARLY_MAX: usize = 64;
 /// Requests to the agent of one login at the same time.
 const AGENT_REQUESTS_MAX: usize = 32;
 /// Those that are made for guests; more wait for their turn, as long as a stranger may take.
@@ -75,6 +77,8 @@ pub(crate) struct Logins {
     waiting: Mutex<HashMap<u64, Waiting>>,
     /// By the cookie's hash.
     logins: Mutex<HashMap<Secret, Arc<Login>>>,
+    /// Cookies' hashes of those that have ended before they were added here; the oldest first.
+    ended_early: Mutex<VecDeque<Secret>>,
     /// No desktop is started.
     is_draining: AtomicBool,
     /// Who is connected with which desktop.
@@ -119,6 +123,7 @@ impl Logins {
             replies: Mutex::default(),
             waiting: Mutex::default(),
             logins: Mutex::default(),
+            ended_early: Mutex::default(),
             is_draining: AtomicBool::new(false),
             viewers: Viewers::default(),
         }
@@ -165,9 +170,7 @@ impl Logins {
                 }
                 // A device that has opened it was forgotten.
                 Reply::Device(DeviceReply::Ended { cookie_hash }) => {
-                    if let Some(login) = lock(&self.logins).remove(&cookie_hash) {
-                        login.ended.send_replace(true);
-                    }
+                    self.end_of(cookie_hash);
                     continue;
                 }
                 Reply::Device(ref device) => match device.attempt() {
@@ -289,11 +292,30 @@ impl Logins {
             guest_requests: tokio::sync::Semaphore::new(GUEST_REQUESTS_MAX),
         });
         let mut logins = lock(&self.logins);
+        // Between the helper's reply and now its device was forgotten.
+        if lock(&self.ended_early).contains(&hash(&cookie)) {
+            return None;
+        }
         let now = Instant::now();
         logins.retain(|_, login| login.ends > now);
         // Of two requests that resumed the same login at once, one adds it.
         let login = logins.entry(hash(&cookie)).or_insert(login);
         Some(login.clone())
+    }
+
+    /// The helper has ended a login.
+    fn end_of(&self, cookie_hash: Secret) {
+        let mut logins = lock(&self.logins);
+        match logins.remove(&cookie_hash) {
+            Some(login) => drop(login.ended.send_replace(true)),
+            None => {
+                let mut early = lock(&self.ended_early);
+                if early.len() >= ENDED_EARLY_MAX {
+                    early.pop_front();
+                }
+                early.push_back(cookie_hash);
+            }
+        }
     }
 
     /// The login of a cookie, if this front knows it.
@@ -465,5 +487,28 @@ impl Login {
         }
         let answer = serde_json::from_slice(&packet.bytes)?;
         Ok((answer, packet.descriptors.into_iter().next()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_login_ends_though_this_is_known_before_it_was_added() {
+        let logins = Logins::new(Channel::new(packets::pair().unwrap().0).unwrap());
+        let admit = |number: u8| {
+            let (cookie, origin_secret, user) = ([number; 32], [9; 32], "anna".to_owned());
+            let admitted = Reply::Admitted { attempt: 1, cookie, origin_secret, user };
+            logins.admit(admitted, Some(packets::pair().unwrap().0))
+        };
+        logins.end_of(hash(&[1; 32]));
+        assert!(admit(1).is_none() && logins.of_cookie(&[1; 32]).is_none());
+        let other = admit(2).unwrap();
+        logins.end_of(hash(&[2; 32]));
+        assert!(logins.of_cookie(&[2; 32]).is_none());
+        other.has_ended().await;
+        (0..200).for_each(|number| logins.end_of([number; 32]));
+        assert_eq!(lock(&logins.ended_early).len(), ENDED_EARLY_MAX);
     }
 }
