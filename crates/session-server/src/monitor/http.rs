@@ -4,6 +4,7 @@
 //! refused, and no answer allows one to read it. Knows paths; never what a figure means.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap};
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
@@ -21,13 +22,10 @@ use super::{Snapshot, text};
 use crate::answer::{self, Answer, HEADER_BYTES_MAX, plain, serve_asset, with_header};
 use crate::assets::{self, Asset};
 use crate::front::ACCEPT_PAUSE;
+use crate::gate::{Gate, Pass};
 
-/// Connections at a time; more wait in the kernel.
-const CONNECTIONS_MAX: usize = 16;
-/// How long a connection may take for a request, or be idle.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a connection may last: browsers and Prometheus open another one.
-const LIFE: Duration = Duration::from_secs(600);
+/// How long a connection may last, which is for one request: figures take 7 s at most.
+const LIFE: Duration = Duration::from_secs(15);
 
 /// The page draws by its own script and reads its own port; `data:` is its icon, which is none.
 /// Nothing else is loaded, sent or framed.
@@ -45,13 +43,14 @@ pub trait Source: Send + Sync + 'static {
     fn snapshot(&self) -> impl Future<Output = Option<Arc<Snapshot>>> + Send;
 }
 
-/// Serves figures, without end.
+/// Serves figures, without end. Nobody here is known: as with strangers elsewhere, past a limit one
+/// connection makes room for the newest, and first one that has asked for nothing.
 pub async fn serve(listener: TcpListener, source: Arc<impl Source>) {
-    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let gate = Gate::default();
     let assets = Arc::new(assets::all());
-    while let Ok(permit) = free.clone().acquire_owned().await {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+    for number in 0.. {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 warn!("cannot accept a connection for figures: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -59,21 +58,27 @@ pub async fn serve(listener: TcpListener, source: Arc<impl Source>) {
             }
         };
         let (source, assets) = (source.clone(), assets.clone());
-        tokio::spawn(async move {
-            if let Ok(Err(error)) = timeout(LIFE, connection(stream, source, assets)).await {
+        let (send, receive) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            // The entry can only be made once there is a task that it can abort.
+            let Ok(pass) = receive.await else { return };
+            let served = connection(stream, Arc::new(pass), source, assets);
+            if let Ok(Err(error)) = timeout(LIFE, served).await {
                 debug!("a connection for figures: {error}");
             }
-            drop(permit);
         });
+        let _ = send.send(gate.enter(number, peer.ip(), task.abort_handle()));
     }
 }
 
 async fn connection(
     stream: TcpStream,
+    pass: Arc<Pass>,
     source: Arc<impl Source>,
     assets: Arc<Vec<Asset>>,
 ) -> hyper::Result<()> {
     let service = service_fn(move |request| {
+        pass.set_has_sent();
         let (source, assets) = (source.clone(), assets.clone());
         async move {
             let answer = route(&request, &*source, &assets).await;
@@ -83,8 +88,8 @@ async fn connection(
         }
     });
     hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_TIMEOUT)
+        .keep_alive(false)
+        .header_read_timeout(None)
         .max_buf_size(HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .await
@@ -126,8 +131,9 @@ async fn route(request: &Request<Incoming>, source: &impl Source, assets: &[Asse
 }
 
 /// True if the one `Host` is this machine under a name that nobody else can point elsewhere, with
-/// any port: a tunnel has another one.
-fn names_this_machine(headers: &HeaderMap) -> bool {
+/// any port, as a tunnel has another one: `localhost`, or an address, for which no name service is
+/// asked. Every address that [`super::parse_address`] takes is one of them.
+pub(super) fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
     let Ok(host) = host.to_str() else { return false };
@@ -140,7 +146,13 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
         }
         _ => host,
     };
-    name.eq_ignore_ascii_case("localhost") || ["127.0.0.1", "[::1]"].contains(&name)
+    let address = match name.strip_prefix('[') {
+        // RFC 3986, section 3.2.2: brackets are for IPv6.
+        Some(rest) => rest.strip_suffix(']').and_then(|text| text.parse().ok()).map(IpAddr::V6),
+        None => name.parse().ok().map(IpAddr::V4),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || address.is_some_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]
@@ -156,8 +168,17 @@ mod tests {
 
     #[test]
     fn only_names_that_cannot_be_pointed_elsewhere_are_answered() {
-        for good in ["127.0.0.1", "127.0.0.1:9187", "[::1]", "[::1]:1", "localhost", "LOCALHOST:8"]
-        {
+        for good in [
+            "127.0.0.1",
+            "127.0.0.1:9187",
+            "127.8.9.1:9187",
+            "[::1]",
+            "[::1]:1",
+            "[::ffff:127.0.0.1]:9187",
+            "[::ffff:7f00:1]",
+            "localhost",
+            "LOCALHOST:8",
+        ] {
             assert!(names_this_machine(&hosts(&[good])), "{good}");
         }
         let bad = [
@@ -169,6 +190,14 @@ mod tests {
             "127.0.0.1:",
             "127.0.0.1:x",
             "[::2]:1",
+            "[127.0.0.1]:1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "[::1",
+            "::1]:1",
+            "[::ffff:192.0.2.1]:9187",
+            "127.1",
+            "192.0.2.1:9187",
             "localhost.",
             "localhost:1:2",
             "[::1]x",
@@ -189,15 +218,33 @@ mod tests {
     }
 
     async fn ask(source: Fixed, request: &str) -> String {
+        ask_beside(0, source, request).await
+    }
+
+    /// The same while so many others are connected and ask nothing.
+    async fn ask_beside(others: usize, source: Fixed, request: &str) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
         let server = tokio::spawn(serve(listener, Arc::new(source)));
+        let mut idle = Vec::new();
+        for _ in 0..others {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(request.as_bytes()).await.unwrap();
-        client.shutdown().await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         server.abort();
         answer
+    }
+
+    #[tokio::test]
+    async fn who_is_connected_and_asks_nothing_keeps_nobody_out() {
+        let get = "GET /metrics HTTP/1.1\r\nHost: [::1]\r\n\r\n";
+        let answer = ask_beside(100, Fixed(Some(Arc::default())), get).await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        // One request for each connection.
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
     }
 
     #[tokio::test]

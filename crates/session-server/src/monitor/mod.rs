@@ -94,6 +94,8 @@ pub fn anonymous_memory(status: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::{HOST, HeaderMap};
+
     use super::*;
 
     #[test]
@@ -108,7 +110,11 @@ mod tests {
     #[test]
     fn figures_are_for_this_machine_alone() {
         for good in ["127.0.0.1:9187", "[::1]:0", "127.8.9.1:1", "[::ffff:127.0.0.1]:9187"] {
-            assert!(parse_address(good).is_ok(), "{good}");
+            let address = parse_address(good).unwrap();
+            // Who opens it there is answered.
+            let host = address.to_string().parse().unwrap();
+            let headers = HeaderMap::from_iter([(HOST, host)]);
+            assert!(http::names_this_machine(&headers), "{good}");
         }
         for bad in ["0.0.0.0:9187", "[::]:9187", "192.0.2.1:9187", "localhost:9187", "9187", ""] {
             let error = parse_address(bad).unwrap_err();
