@@ -50,6 +50,17 @@ pub(crate) struct Begin {
     pub(crate) device: Option<(DeviceId, String)>,
 }
 
+impl Begin {
+    /// Whose failures delay this attempt. Each device counts for itself, whether or not it is
+    /// remembered: so no delay tells that, nor whose it is. Nobody can guess a signature.
+    fn account(&self) -> String {
+        match &self.device {
+            Some((device, _)) => device.to_string(),
+            None => self.user.clone(),
+        }
+    }
+}
+
 /// Runs the attempt.
 pub(crate) struct Task {
     pub(crate) helper: Rc<Helper>,
@@ -70,8 +81,9 @@ enum Failure {
 impl Task {
     /// Runs the attempt; returns the last reply, with the agent's socket.
     pub(crate) async fn run(mut self, front: &Channel) -> (Reply, Option<Rc<OwnedFd>>) {
-        let Begin { attempt, source, ref user, .. } = self.begin;
-        let delay = self.state.borrow().throttle.delay(source, user, Instant::now());
+        let Begin { attempt, source, .. } = self.begin;
+        let account = self.begin.account();
+        let delay = self.state.borrow().throttle.delay(source, &account, Instant::now());
         tokio::select! {
             () = sleep(delay) => {}
             // Nothing is to be answered yet: they have gone.
@@ -110,7 +122,6 @@ impl Task {
                 Failure::Abandoned
             }
         };
-        let user = self.begin.user.clone();
         let is_failure = match failure {
             Failure::Refused => true,
             // Who leaves before the answer has tried a password all the same.
@@ -124,7 +135,7 @@ impl Task {
         };
         self.state.borrow_mut().tally.count_refusal(why);
         if is_failure {
-            self.state.borrow_mut().throttle.record_failure(source, &user, now);
+            self.state.borrow_mut().throttle.record_failure(source, &account, now);
             self.record_refusal(match (&self.begin.device, tried) {
                 (None, true) => "refused",
                 (None, false) => "refused without a password",
@@ -196,6 +207,7 @@ impl Task {
     fn record_refusal(&self, reason: &'static str) {
         let (state, user) = (self.state.clone(), self.begin.user.clone());
         let from = self.begin.address.to_canonical();
+        let device = self.begin.device.as_ref().map(|(device, _)| device.to_string());
         tokio::task::spawn_local(async move {
             let asked = user.clone();
             let is_known = tokio::task::spawn_blocking(move || User::from_name(&asked)).await;
@@ -203,6 +215,8 @@ impl Task {
             state.borrow_mut().audit.record(&Entry {
                 user: is_known.then_some(user.as_str()),
                 from: Some(from),
+                how: device.as_ref().map(|_| "remembered"),
+                device: device.as_deref(),
                 reason: Some(reason),
                 ..Entry::new(Event::Refusal)
             });
@@ -305,5 +319,25 @@ impl Task {
                 () = sleep_until(deadline) => return Err(Failure::Refused),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_tells_nothing_of_whether_a_device_is_remembered() {
+        let begin = |user: &str, device: Option<u8>| Begin {
+            attempt: 1,
+            source: Ipv6Addr::LOCALHOST.into(),
+            address: Ipv6Addr::LOCALHOST,
+            user: user.to_owned(),
+            device: device.map(|number| (DeviceId([number; 16]), "https://a".to_owned())),
+        };
+        let known = begin("anna", Some(1)).account();
+        assert_eq!(known, begin("", Some(1)).account());
+        assert_ne!(known, begin("", Some(2)).account());
+        assert_ne!(known, begin("anna", None).account());
     }
 }

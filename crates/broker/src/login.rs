@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::BrokerError;
 use crate::cgroup::Places;
-use crate::devices::account_of;
+use crate::devices::{Account, account_of};
 use crate::keep::{self, Door};
 use crate::limits::{self, Limits};
 use crate::message::{
@@ -203,9 +203,7 @@ fn sign_in(
     }
     let account = account_of(user, *device)
         .map_err(|error| BrokerError::System("look a device's account up", error))?;
-    if account != Some((*uid, *password)) {
-        return Err(BrokerError::ChangedAccount);
-    }
+    compare(account, (*uid, *password))?;
     // Nobody is there to read or to answer. One who has to choose a new password is refused, and
     // logs in with the old one.
     let mut pam = Pam::start(service, user, |prompts| {
@@ -215,6 +213,16 @@ fn sign_in(
     pam.set_origin(from, "thinc")?;
     pam.check_account()?;
     Ok(pam)
+}
+
+/// Compares an account with what it was when its device was remembered. One that is not found may
+/// be there again tomorrow: the directory may be out of reach.
+fn compare(found: Option<Account>, remembered: Account) -> Result<(), BrokerError> {
+    match found {
+        Some(found) if found == remembered => Ok(()),
+        Some(_) => Err(BrokerError::ChangedAccount),
+        None => Err(BrokerError::NoAccount),
+    }
 }
 
 /// As many as a message holds: questions come after the texts, and none of them is left out.
@@ -332,4 +340,22 @@ pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), BrokerError> {
         return Err(wrong("capabilities were not given up"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_number_or_password_is_another_account() {
+        let remembered = (1000, Some([1; 32]));
+        assert!(compare(Some(remembered), remembered).is_ok());
+        assert!(compare(Some((1000, None)), (1000, None)).is_ok());
+        for other in [(1001, Some([1; 32])), (1000, Some([2; 32])), (1000, None)] {
+            let error = compare(Some(other), remembered).unwrap_err();
+            assert!(matches!(error, BrokerError::ChangedAccount), "{other:?}: {error}");
+        }
+        // A directory that is out of reach has no accounts.
+        assert!(matches!(compare(None, remembered), Err(BrokerError::NoAccount)));
+    }
 }

@@ -188,6 +188,9 @@ pub enum BrokerError {
     /// A device that has another key, or was asked by another server.
     #[error("its device has not signed what it was asked to")]
     NotSigned,
+    /// A device of an account that is not found now.
+    #[error("the system has no such account at this moment; its device stays remembered")]
+    NoAccount,
     /// A device of an account that has changed.
     #[error(
         "its device was remembered for another user ID or password, or before the account was \
