@@ -17,6 +17,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
 };
+use rustix::process::geteuid;
 use tracing::warn;
 
 use crate::BrokerError;
@@ -246,15 +247,15 @@ fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
-/// A folder of root that nobody else can enter.
+/// A folder of this process's user, which is root in a helper, that nobody else can enter.
 pub(crate) fn prepare(folder: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
     let what = fs::symlink_metadata(folder)?;
-    if !what.is_dir() || what.uid() != 0 {
-        return Err(io::Error::other("it is no folder of root: remove it"));
+    if !what.is_dir() || what.uid() != geteuid().as_raw() {
+        return Err(io::Error::other("it is no folder of the broker's own user: remove it"));
     }
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
 }

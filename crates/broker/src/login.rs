@@ -1,8 +1,8 @@
-//! One login: PAM's conversation, then the person's PAM session until the last of their processes
-//! from this login has ended. Beside the path: from helper.rs, which starts one such process for
-//! each attempt, to agent.rs, which it starts as the user. Runs as root, and alone: a PAM module
-//! that crashes or leaks ends or leaks here. Or a remembered device's signature, in place of the
-//! conversation. Knows passwords; never the network.
+//! One login: PAM's conversation or a remembered device's signature, then the person's PAM session
+//! until the last of their processes from this login has ended. Beside the path: from helper.rs,
+//! which starts one such process for each attempt, to agent.rs, which it starts as the user. Runs
+//! as root, and alone: a PAM module that crashes or leaks ends or leaks here. Knows passwords;
+//! never the network.
 
 use std::ffi::OsString;
 use std::io;

@@ -27,14 +27,13 @@
 //!                     (with one descriptor: the socket of the user's agent)
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
-//!                   9 about remembered devices: message/devices.rs
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
-//!                   10 FIGURES (with one descriptor: where the figures go)
-//! first to a front:  START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text |
-//! count u8
-//!                    | count × network text
-//!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //!                   8 CHALLENGE name text (with one descriptor: a pipe as with CERTIFICATE)
+//!                   9 about remembered devices: message/devices.rs
+//!                  10 FIGURES (with one descriptor: where the figures go)
+//! first to a front: START, then UDP sockets u8 | guests u8 | remembered u32, s | banner text
+//!                   | count u8 | count × network text
+//!                   (with a pipe as with CERTIFICATE, and the listening sockets)
 //! text: length u16, little-endian | bytes
 //! ```
 

@@ -497,12 +497,13 @@ async fn open(
             Ok(upgraded) => websocket::over(upgraded).await,
             Err(error) => return debug!("{peer}: {error}"),
         };
-        info!("{peer}: a guest of {} sees {name}", owner.user);
+        let (number, user) = (connection.number, owner.user.as_str());
+        info!(connection = number, user, session = name, "{peer}: a guest of {user} sees {name}");
         let _showing = connection.show(&owner, Deed::Visited, &name).await;
         if let Err(error) = relay::run(socket, session, tcp).await {
             debug!("{peer}: {error}");
         }
-        info!("{peer}: a guest of {} has left", owner.user);
+        info!(connection = number, user, session = name, "{peer}: a guest of {user} has left");
     });
     answer
 }

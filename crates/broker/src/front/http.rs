@@ -1,9 +1,9 @@
 //! Pages: the login and the list of a person's desktops at `/`, and each desktop's viewer at
 //! `/desk/NAME/`, with its WebSocket. Beside the path: from mod.rs, to logins.rs and relay.rs;
 //! HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. Tells pages how to connect with
-//! WebTransport (webtransport.rs). The pages themselves are for
-//! everybody; what they ask for needs the cookie and the secret of the origin. Knows requests and
-//! headers; never what a WebSocket carries.
+//! WebTransport (webtransport.rs). The pages themselves are for everybody; what they ask for needs
+//! the cookie and the secret of the origin. Knows requests and headers; never what a WebSocket
+//! carries.
 
 use std::convert::Infallible;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -32,7 +32,6 @@ use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
-use super::figures::Viewers;
 use super::guests::{Guests, JOIN};
 use super::logins::{Login, Logins};
 use super::proxied::Peer;
@@ -41,6 +40,7 @@ use super::webtransport::PageKeys;
 use super::{desktops, devices, guests, login, relay, webtransport};
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{Deed, Secret, Start};
+use crate::monitor::Transport;
 use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
@@ -71,8 +71,6 @@ pub(super) struct Shared {
     pub(super) banner: String,
     /// Who has not shown a login yet.
     pub(super) gate: Gate,
-    /// Who is connected how.
-    pub(super) viewers: Viewers,
     /// A permit for each connection of a trusted proxy.
     pub(super) proxied: Arc<Semaphore>,
     /// What pages are shown over QUIC; none without QUIC.
@@ -105,7 +103,6 @@ impl Shared {
             trusted_proxies: told.trusted_proxies,
             banner: told.banner,
             gate: Gate::default(),
-            viewers: Viewers::default(),
             proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
             web_certificate,
             page_keys: PageKeys::new(),
@@ -242,10 +239,11 @@ impl Connection {
         self.shared.logins.note(login, source, self.number, deed, session).await;
     }
 
-    /// It shows a desktop, until what this returns is dropped.
+    /// Its WebSocket shows a desktop, until what this returns is dropped.
     pub(super) async fn show(&self, login: &Login, deed: Deed, session: &str) -> Showing {
-        let source = self.peer.address;
-        self.shared.logins.show(login, source, self.number, deed, session).await
+        let (logins, source, transport) =
+            (&self.shared.logins, self.peer.address, Transport::WebSocket);
+        logins.show(login, source, self.number, deed, session, transport).await
     }
 
     pub(super) fn is_stranger(&self) -> bool {
@@ -533,7 +531,6 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
         let _showing = connection.show(&login, Deed::Opened, &name).await;
-        let _counted = connection.shared.viewers.count("websocket");
         let socket = match upgraded.await {
             Ok(upgraded) => websocket::over(upgraded).await,
             Err(error) => return debug!("{peer}: {error}"),

@@ -98,8 +98,8 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let guests = Guests::new(told.has_guests, port.map_or(0, |address| address.port()));
         let identity = certificates.identity.clone();
         let shared = Shared::new(logins.clone(), told, web_certificate, guests, identity);
-        let (viewers, gate) = (shared.viewers.clone(), shared.gate.clone());
-        let send_figures = |to: &OwnedFd| viewers.send(to, gate.count());
+        let gate = shared.gate.clone();
+        let send_figures = |to: &OwnedFd| figures::send(to, logins.viewers.count(), gate.count());
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&certificates, send_figures) => Ok(()),

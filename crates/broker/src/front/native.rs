@@ -288,8 +288,8 @@ async fn admit<S: ViewerTransport>(
         "{peer}: {user} opens {name} in a window ({})",
         S::NAME
     );
-    let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name).await;
-    let _counted = shared.viewers.count(S::NAME);
+    let transport = S::TRANSPORT;
+    let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name, transport).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = viewer.stream.relay_to(session, first) => result,
@@ -331,8 +331,8 @@ async fn serve_guest<S: ViewerTransport>(
         "{peer}: a guest of {user} sees {name} in a window ({})",
         S::NAME
     );
-    let _showing = shared.logins.show(&owner, peer.address, number, Deed::Visited, &name).await;
-    let _counted = shared.viewers.count(S::NAME);
+    let (logins, transport) = (&shared.logins, S::TRANSPORT);
+    let _showing = logins.show(&owner, peer.address, number, Deed::Visited, &name, transport).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = viewer.stream.relay_to(session, first).await;
     info!(connection, user, session = name, "{peer}: a guest of {user} has left");

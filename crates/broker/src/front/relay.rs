@@ -21,6 +21,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use super::logins::Login;
 use crate::agent::{AgentAnswer, AgentRequest};
+use crate::monitor::Transport;
 
 /// Most descriptors that go to a session with a viewer's first bytes.
 const DESCRIPTORS_MAX: usize = 2;
@@ -106,6 +107,8 @@ pub(super) fn reason_of(answer: io::Result<AgentAnswer>) -> String {
 pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized {
     /// For the log.
     const NAME: &str;
+    /// For figures.
+    const TRANSPORT: Transport;
 
     /// It belongs to a person: the limits for strangers end.
     fn set_authenticated(&self);
@@ -123,6 +126,7 @@ pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized 
 
 impl ViewerTransport for TlsStream<TcpStream> {
     const NAME: &str = "TCP";
+    const TRANSPORT: Transport = Transport::Tcp;
 
     fn set_authenticated(&self) {}
 
@@ -159,6 +163,7 @@ impl Drop for ShutDown {
 
 impl ViewerTransport for QuicStream {
     const NAME: &str = "QUIC";
+    const TRANSPORT: Transport = Transport::Quic;
 
     fn set_authenticated(&self) {
         QuicStream::set_authenticated(self);

@@ -1,7 +1,7 @@
-//! Which viewers show which desktop through this front, for the list of its owner; and for the
-//! audit log, that each has come and left. Beside the path: from everything that connects a viewer
-//! with a session (http.rs, native.rs, webtransport.rs, guests.rs), to logins.rs. Knows names and
-//! addresses; never what a viewer shows.
+//! Which viewers show which desktop through this front, for the list of its owner and for figures;
+//! and for the audit log, that each has come and left. Beside the path: from everything that
+//! connects a viewer with a session (http.rs, native.rs, webtransport.rs, guests.rs), to logins.rs
+//! and figures.rs. Knows names and addresses; never what a viewer shows.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::logins::{Login, Logins};
 use crate::message::{Deed, Request};
+use crate::monitor::{TRANSPORTS, Transport};
 
 /// A viewer that shows a desktop.
 struct Shown {
@@ -20,6 +21,7 @@ struct Shown {
     from: IpAddr,
     since: Instant,
     is_guest: bool,
+    transport: Transport,
 }
 
 /// The same for the list of its owner.
@@ -38,6 +40,13 @@ pub(super) struct Viewers(Mutex<HashMap<u64, Shown>>);
 impl Viewers {
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Shown>> {
         self.0.lock().expect("no holder of this lock can panic")
+    }
+
+    /// How many there are of each transport.
+    pub(super) fn count(&self) -> [u64; TRANSPORTS.len()] {
+        let mut counts = [0; TRANSPORTS.len()];
+        self.lock().values().for_each(|one| counts[one.transport as usize] += 1);
+        counts
     }
 
     /// Where a desktop of this user is shown now, the longest first.
@@ -71,6 +80,7 @@ impl Logins {
         viewer: u64,
         deed: Deed,
         session: &str,
+        transport: Transport,
     ) -> Showing {
         let shown = Shown {
             user: login.user.clone(),
@@ -78,6 +88,7 @@ impl Logins {
             from: source,
             since: Instant::now(),
             is_guest: deed == Deed::Visited,
+            transport,
         };
         self.viewers.lock().insert(viewer, shown);
         let left = login.note(source, viewer, Deed::Left, session);
@@ -140,16 +151,19 @@ mod tests {
         let (shown, is_shown) = tokio::sync::oneshot::channel();
         let (of_task, login_of_task) = (logins.clone(), login.clone());
         let task = tokio::spawn(async move {
-            let _showing = of_task.show(&login_of_task, from, 7, Deed::Opened, "desk").await;
+            let (deed, transport) = (Deed::Opened, Transport::Quic);
+            let _showing = of_task.show(&login_of_task, from, 7, deed, "desk", transport).await;
             shown.send(()).unwrap();
             std::future::pending::<()>().await;
         });
         is_shown.await.unwrap();
         assert_eq!(logins.viewers.of("anna", "desk").len(), 1);
+        assert_eq!(logins.viewers.count(), [0, 1, 0, 0]);
         assert_eq!(logins.viewers.of("anna", "other"), []);
         assert_eq!(logins.viewers.of("otto", "desk"), []);
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
+        assert_eq!(logins.viewers.count(), [0; 4]);
         assert_eq!(logins.viewers.of("anna", "desk"), []);
         assert_eq!([next(&helper), next(&helper)], [(7, Deed::Opened), (7, Deed::Left)]);
     }
@@ -159,7 +173,8 @@ mod tests {
         let (logins, helper) = logins();
         let login = login(&logins);
         let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let showing = logins.show(&login, from, 7, Deed::Opened, "desk").await;
+        let (deed, transport) = (Deed::Opened, Transport::Tcp);
+        let showing = logins.show(&login, from, 7, deed, "desk", transport).await;
         let filler = login.note(from, 8, Deed::Started, "desk");
         let filled = (0..100_000).take_while(|_| logins.try_tell(&filler)).count();
         assert!(filled > 0 && filled < 100_000, "the socket has a limit");

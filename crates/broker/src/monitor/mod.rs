@@ -43,7 +43,16 @@ pub(crate) const AGENTS_MAX: usize = 512;
 /// person had gone or had to make room; while the broker takes no logins.
 pub(crate) const REASONS: [&str; 4] = ["refused", "not-asked", "busy", "draining"];
 
-/// How viewers are connected with the front.
+/// How a viewer is connected with the front; the place in [`TRANSPORTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Quic,
+    WebSocket,
+    WebTransport,
+}
+
+/// The names of [`Transport`].
 pub(crate) const TRANSPORTS: [&str; 4] = ["tcp", "quic", "websocket", "webtransport"];
 
 /// What the helper knows itself.

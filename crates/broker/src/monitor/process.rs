@@ -1,6 +1,7 @@
-//! The process for figures. Beside the path: from the helper, the front and agents, to the port.
-//! Entered with the front's sandbox before the first byte from anybody. Figures are asked for when
-//! somebody reads them, so a broker that nobody watches does nothing for it. Knows figures.
+//! The process for figures. Beside the path: from the helper, the front and agents, to the port. It
+//! enters the front's sandbox before the first byte from anybody. Figures are asked for when
+//! somebody reads them, so a broker that nobody watches does nothing for it. Knows figures; never
+//! a login.
 
 use std::collections::HashMap;
 use std::io;

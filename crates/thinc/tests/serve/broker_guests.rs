@@ -15,7 +15,7 @@ use crate::sharing::{
 };
 
 /// The person's viewer of the default desktop.
-fn owner(broker: &Broker, account: &Account) -> (Viewer, Vec<u8>) {
+pub(crate) fn owner(broker: &Broker, account: &Account) -> (Viewer, Vec<u8>) {
     let link = link(broker);
     let answered = establish(&link, &options(broker))
         .unwrap()
@@ -45,7 +45,13 @@ fn with_credential(link: &Link, credential: &[u8]) -> Result<Connection, Connect
     connect(link, &ConnectOptions { session_credential, ..connect_options() })
 }
 
-fn invite(owner: &mut Viewer, request: u32, uses: u32, password: &str) -> Result<Link, String> {
+/// The link of a new invitation.
+pub(crate) fn invite(
+    owner: &mut Viewer,
+    request: u32,
+    uses: u32,
+    password: &str,
+) -> Result<Link, String> {
     let action = ShareAction::Invite(Invite {
         rights: InviteRights::default(),
         life_s: 3600,

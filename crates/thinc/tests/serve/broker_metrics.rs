@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::broker::{Broker, is_skipped, log_in, logged_in, start};
-use crate::broker_admin::viewer_of;
-use crate::harness::{Session, wait_until};
+use thinc_transport::Link;
+
+use crate::broker::{Broker, is_skipped, log_in, logged_in, origin, start};
+use crate::broker_guests::{invite, owner};
+use crate::harness::{Session, Tls, hello, next_websocket_message, wait_until, websocket_message};
 
 /// Of this machine, and free.
 fn free_address() -> SocketAddr {
@@ -124,6 +126,20 @@ fn read(address: SocketAddr) -> HashMap<String, f64> {
     samples(&body)
 }
 
+/// The page of a guest with this invitation, once the session has answered it.
+fn guest(broker: &Broker, invitation: &Link) -> BufReader<Tls> {
+    let mut browser = broker.browser();
+    assert_eq!(browser.login_as(invitation, "Ada", "").status, 200);
+    let (path, origin) = (format!("{}ws", invitation.base_path), origin(&browser));
+    let (answer, mut page) = browser.websocket_at(&path, browser.connect(), Some(&origin));
+    assert_eq!(answer.status, 101, "{}", answer.text());
+    let mut bytes = Vec::new();
+    hello().encode(&mut bytes);
+    page.get_mut().write_all(&websocket_message(&bytes)).unwrap();
+    assert!(next_websocket_message(&mut page).is_some());
+    page
+}
+
 #[test]
 fn figures_follow_what_people_do_and_name_nobody() {
     if is_skipped() {
@@ -142,14 +158,16 @@ fn figures_follow_what_people_do_and_name_nobody() {
     assert_eq!(log_in(&mut broker.browser(), &anna.name, "wrong").status, 401);
     let browser = logged_in(&broker, &anna);
     let name = start(&browser);
-    let mut viewer = viewer_of(&broker, &anna);
-    viewer.wait_complete();
+    let (mut viewer, _) = owner(&broker, &anna);
+    let guests_page = guest(&broker, &invite(&mut viewer, 1, 1, "").unwrap());
     let connected = |figures: &HashMap<String, f64>| {
-        ["tcp", "quic"].map(|name| figures[&format!("thinc_viewers{{transport=\"{name}\"}}")])
+        ["tcp", "quic", "websocket", "webtransport"]
+            .map(|name| figures[&format!("thinc_viewers{{transport=\"{name}\"}}")])
     };
     let figures = wait_until("figures that have all of it", || {
         let figures = read(address);
-        let is_there = connected(&figures).iter().sum::<f64>() == 1.0
+        let [tcp, quic, websocket, _] = connected(&figures);
+        let is_there = (tcp + quic, websocket) == (1.0, 1.0)
             && figures["thinc_round_trip_seconds_count"] > 0.0;
         is_there.then_some(figures)
     });
@@ -182,17 +200,17 @@ fn figures_follow_what_people_do_and_name_nobody() {
     let json: Value = serde_json::from_str(&json).unwrap();
     let [row] = &json["rows"].as_array().unwrap()[..] else { panic!("{json}") };
     assert_eq!((&row["user"], &row["name"]), (&anna.name.as_str().into(), &name.into()));
-    assert_eq!((&row["viewers"], &row["guests"]), (&1.into(), &0.into()), "{row}");
+    assert_eq!((&row["viewers"], &row["guests"]), (&1.into(), &1.into()), "{row}");
     assert!(row["round_trip_us"].is_u64() && row["screen"][0].is_u64(), "{row}");
 
     // By a name that somebody else's DNS may point here, nothing is told.
     let (head, body) = get(address, "/figures.json", "attacker.example:9187");
     assert!(head.starts_with("HTTP/1.1 421 ") && !body.contains(&anna.name), "{head}\n{body}");
 
-    drop(viewer);
-    wait_until("the viewer's end", || {
+    drop((viewer, guests_page));
+    wait_until("the viewers' end", || {
         let figures = read(address);
-        let has_left = connected(&figures) == [0.0, 0.0];
+        let has_left = connected(&figures) == [0.0; 4];
         (has_left && figures["thinc_viewed_sessions"] == 0.0).then_some(())
     });
 }
