@@ -40,7 +40,7 @@ interface Figures {
   }[];
 }
 
-/** How often the figures are read: each reading asks every session. */
+/** From one reading to the next: each asks every session, and may take 7 s. */
 const INTERVAL_MS = 5000;
 /** An hour of readings. */
 const READINGS_MAX = 720;
@@ -301,19 +301,26 @@ function showRows(figures: Figures): void {
     rows.push(line);
   }
   find("rows").replaceChildren(...rows);
+  find("caption").hidden = figures.broker === null;
 }
 
 let shown: Plot[] = [];
 let before: Figures | undefined;
 let readAt = 0;
 let paused = false;
+let reading = false;
+let next: number | undefined;
 
 /** Who works with the table or a plot by keyboard or screen reader can keep it as it is. */
 find("pause").addEventListener("click", () => {
   paused = !paused;
   find("pause").setAttribute("aria-pressed", String(paused));
-  if (paused) say("Paused.");
-  else void read();
+  if (paused) {
+    say("Paused.");
+    clearTimeout(next);
+    // No line leads over what nobody has read.
+    for (const one of shown) add(one);
+  } else void read();
 });
 
 /** Once each: a screen reader is not told of every reading. */
@@ -321,33 +328,52 @@ function say(text: string): void {
   if (find("state").textContent !== text) find("state").textContent = text;
 }
 
+/** Adds a reading to a plot; a gap where it has no values. */
+function add(one: Plot, values: Value[] = one.series.map(({ name }) => [name, undefined])): void {
+  values.forEach(([name, value], number) => {
+    one.series[number] ??= { name, values: [] };
+    const series = one.series[number];
+    series.values.push(value);
+    if (series.values.length > READINGS_MAX) series.values.shift();
+  });
+}
+
+function show(now: Figures): void {
+  const at = performance.now();
+  if (shown.length === 0) shown = plots(now);
+  for (const one of shown) {
+    add(one, one.read(now, before, Math.max((at - readAt) / 1000, 0.5)));
+    draw(one);
+  }
+  showNow(now);
+  showRows(now);
+  [before, readAt] = [now, at];
+}
+
+async function figures(): Promise<Figures> {
+  const answer = await fetch("figures.json", { cache: "no-store" });
+  if (!answer.ok) throw new Error(await answer.text());
+  return (await answer.json()) as Figures;
+}
+
+/** One at a time: answers that overtake each other would look like a server that has restarted. */
 async function read(): Promise<void> {
-  try {
-    const answer = await fetch("figures.json", { cache: "no-store" });
-    if (!answer.ok) throw new Error(await answer.text());
-    const now = (await answer.json()) as Figures;
-    const at = performance.now();
-    if (shown.length === 0) shown = plots(now);
+  if (reading) return;
+  reading = true;
+  const now = await figures().catch((error: unknown) => error as Error);
+  reading = false;
+  if (paused) return;
+  next = setTimeout(() => void read(), INTERVAL_MS);
+  if (now instanceof Error) {
     for (const one of shown) {
-      const values = one.read(now, before, Math.max((at - readAt) / 1000, 0.5));
-      values.forEach(([name, value], number) => {
-        one.series[number] ??= { name, values: [] };
-        const series = one.series[number];
-        series.values.push(value);
-        if (series.values.length > READINGS_MAX) series.values.shift();
-      });
+      add(one);
       draw(one);
     }
-    showNow(now);
-    showRows(now);
-    [before, readAt] = [now, at];
+    say(`The figures cannot be read: ${now.message}`);
+  } else {
+    show(now);
     say(`Read every ${INTERVAL_MS / 1000} seconds.`);
-  } catch (error) {
-    say(`The figures cannot be read: ${error instanceof Error ? error.message : error}`);
   }
 }
 
-setInterval(() => {
-  if (!paused) void read();
-}, INTERVAL_MS);
 void read();

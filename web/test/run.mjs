@@ -32,6 +32,7 @@ const FILES = [
   "video",
   "sound",
   "zoom",
+  "monitor",
   "clipboard",
   "touch",
   "reconnect",

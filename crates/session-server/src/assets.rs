@@ -10,6 +10,9 @@ const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/web_dist.rs"
 /// The only files served without a cookie.
 const PUBLIC_FILES: [&str; 3] = ["login.html", "login.js", "style.css"];
 
+/// See [`monitor`].
+const MONITOR_FILES: [&str; 3] = ["monitor.html", "monitor.js", "monitor.css"];
+
 /// One file.
 #[derive(Debug)]
 pub struct Asset {
@@ -38,9 +41,16 @@ const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     both, and start the session again; or open it with <code>thinc-view</code> and the \
     thinc:// link.</p></html>";
 
-/// All files, with their ETags; the pages always exist.
+/// The page with figures, which is served on the port for them alone; nothing without web/dist.
+pub(crate) fn monitor() -> Vec<Asset> {
+    let files = FILES.iter().filter(|(name, _)| MONITOR_FILES.contains(name));
+    files.map(|&(name, bytes)| asset(name, bytes)).collect()
+}
+
+/// All others, with their ETags; the pages always exist.
 pub fn all() -> Vec<Asset> {
-    let mut assets: Vec<Asset> = FILES.iter().map(|&(name, bytes)| asset(name, bytes)).collect();
+    let files = FILES.iter().filter(|(name, _)| !MONITOR_FILES.contains(name));
+    let mut assets: Vec<Asset> = files.map(|&(name, bytes)| asset(name, bytes)).collect();
     for page in ["index.html", "login.html", "account.html", "desk.html"] {
         if !assets.iter().any(|asset| asset.name == page) {
             assets.push(asset(page, NO_VIEWER.as_bytes()));
@@ -82,5 +92,7 @@ mod tests {
             assets.iter().all(|asset| asset.name.ends_with(".html")
                 || !asset.content_type.starts_with("text/html"))
         );
+        // They are served on the port for figures alone.
+        assert!(!assets.iter().any(|asset| asset.name.starts_with("monitor.")));
     }
 }

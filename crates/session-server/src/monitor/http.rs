@@ -47,7 +47,7 @@ pub trait Source: Send + Sync + 'static {
 /// connection makes room for the newest, and first one that has asked for nothing.
 pub async fn serve(listener: TcpListener, source: Arc<impl Source>) {
     let gate = Gate::default();
-    let assets = Arc::new(assets::all());
+    let assets = Arc::new(assets::monitor());
     for number in 0.. {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,

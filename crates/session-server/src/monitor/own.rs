@@ -20,6 +20,9 @@ pub(crate) async fn serve_own(address: SocketAddr, name: String, events: Events)
             return tracing::warn!("no figures for monitoring on {address}: {error}");
         }
     };
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!("figures for monitoring: http://{address}/");
+    }
     let user = std::env::var("USER").unwrap_or_default();
     serve(listener, Arc::new(Own { user, name, events, started: Instant::now() })).await;
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -137,6 +137,8 @@ pub(crate) struct Broker {
     pub(crate) address: SocketAddr,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) process: Child,
+    /// What it prints when it starts, after the first line.
+    output: BufReader<ChildStdout>,
 }
 
 impl Broker {
@@ -221,15 +223,15 @@ impl Broker {
         fs::write(folder.join("broker.toml"), format!("audit-log = {audit:?}\n{lines}")).unwrap();
         let service = Path::new("/etc/pam.d").join(&name);
         fs::write(&service, rules).unwrap();
-        let (process, addresses) = Broker::spawn(&folder, &service, addresses);
-        Broker { folder, service, address: addresses[0], addresses, process }
+        let (process, addresses, output) = Broker::spawn(&folder, &service, addresses);
+        Broker { folder, service, address: addresses[0], addresses, process, output }
     }
 
     pub(crate) fn spawn(
         folder: &Path,
         service: &Path,
         addresses: &[SocketAddr],
-    ) -> (Child, Vec<SocketAddr>) {
+    ) -> (Child, Vec<SocketAddr>, BufReader<ChildStdout>) {
         let log = folder.join("log");
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut process = Command::new(folder.join("bin/thinc"))
@@ -248,7 +250,8 @@ impl Broker {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         let told: Vec<SocketAddr> = line
             .split_whitespace()
             .filter_map(|word| word.trim_end_matches([',', ';']).parse().ok())
@@ -256,7 +259,15 @@ impl Broker {
         if told.len() != addresses.len() {
             panic!("{line:?}: {}", fs::read_to_string(folder.join("log")).unwrap());
         }
-        (process, told)
+        (process, told, output)
+    }
+
+    /// Where its figures are, if it has a port for them.
+    pub(crate) fn figures(&mut self) -> SocketAddr {
+        let told = "Figures for monitoring: http://";
+        let mut lines = self.output.by_ref().lines().map(Result::unwrap);
+        let address = lines.find_map(|line| Some(line.strip_prefix(told)?.to_owned())).unwrap();
+        address.trim_end_matches('/').parse().unwrap()
     }
 
     pub(crate) fn end(&mut self, signal: Signal) {
@@ -266,8 +277,9 @@ impl Broker {
 
     /// Starts another helper on the same port, whatever is left of the one before.
     pub(crate) fn start_again(&mut self) {
-        let (process, addresses) = Broker::spawn(&self.folder, &self.service, &self.addresses);
-        self.process = process;
+        let (process, addresses, output) =
+            Broker::spawn(&self.folder, &self.service, &self.addresses);
+        (self.process, self.output) = (process, output);
         assert_eq!(addresses, self.addresses);
     }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,15 @@ use serde_json::Value;
 
 use thinc_transport::Link;
 
-use crate::broker::{Broker, is_skipped, log_in, logged_in, origin, start};
+use crate::broker::{Broker, is_skipped, log_in, logged_in, origin, replaced, start};
 use crate::broker_guests::{invite, owner};
 use crate::harness::{Session, Tls, hello, next_websocket_message, wait_until, websocket_message};
 
-/// Of this machine, and free.
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// A broker with figures on a port of this machine.
+fn with_figures() -> (Broker, SocketAddr) {
+    let mut broker = Broker::with_config(|_| "metrics = '127.0.0.1:0'\n".to_owned());
+    let address = broker.figures();
+    (broker, address)
 }
 
 /// Status line, headers and body of an answer.
@@ -145,8 +147,7 @@ fn figures_follow_what_people_do_and_name_nobody() {
     if is_skipped() {
         return;
     }
-    let address = free_address();
-    let broker = Broker::with_config(|_| format!("metrics = '{address}'\n"));
+    let (broker, address) = with_figures();
     let anna = broker.account();
     let before = read(address);
     for name in ["thinc_logins_total", "thinc_refusals_total{reason=\"refused\"}"] {
@@ -203,6 +204,17 @@ fn figures_follow_what_people_do_and_name_nobody() {
     assert_eq!((&row["viewers"], &row["guests"]), (&1.into(), &1.into()), "{row}");
     assert!(row["round_trip_us"].is_u64() && row["screen"][0].is_u64(), "{row}");
 
+    // The page is there, and nowhere else.
+    for path in ["/", "/monitor.js", "/monitor.css"] {
+        let (head, body) = get(address, path, "localhost");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && !body.is_empty(), "{path}: {head}");
+        let policy = "content-security-policy: default-src 'none'; script-src 'self'";
+        assert!(head.contains(policy), "{path}: {head}");
+    }
+    for file in ["monitor.html", "monitor.js", "monitor.css"] {
+        assert_eq!(browser.get_as_page(&format!("/{file}")).status, 404, "{file}");
+    }
+
     // By a name that somebody else's DNS may point here, nothing is told.
     let (head, body) = get(address, "/figures.json", "attacker.example:9187");
     assert!(head.starts_with("HTTP/1.1 421 ") && !body.contains(&anna.name), "{head}\n{body}");
@@ -217,10 +229,15 @@ fn figures_follow_what_people_do_and_name_nobody() {
 
 #[test]
 fn one_session_has_figures_of_its_own() {
-    let address = free_address();
-    let text = address.to_string();
-    let session = Session::start(&["--metrics", &text]);
+    let session = Session::start(&["--metrics", "127.0.0.1:0"]);
     session.viewer().wait_complete();
+    let told = "figures for monitoring: http://";
+    let address: SocketAddr = wait_until("the port for figures", || {
+        let log = session.environment.log(&session.name, "session.log");
+        let (_, rest) = log.split_once(told)?;
+        Some(rest.split_once('/')?.0.parse().unwrap())
+    });
+    let text = address.to_string();
     let figures = wait_until("figures", || {
         let figures = read(address);
         (figures["thinc_round_trip_seconds_count"] > 0.0).then_some(figures)
@@ -240,8 +257,7 @@ fn who_serves_figures_has_no_privileges_and_waits_for_no_agent() {
     if is_skipped() {
         return;
     }
-    let address = free_address();
-    let mut broker = Broker::with_config(|_| format!("metrics = '{address}'\n"));
+    let (mut broker, address) = with_figures();
     let (anna, otto) = (broker.account(), broker.account());
     let (hers, his) = (logged_in(&broker, &anna), logged_in(&broker, &otto));
     start(&hers);
@@ -284,6 +300,9 @@ fn who_serves_figures_has_no_privileges_and_waits_for_no_agent() {
     wait_until("hers again", || (users() == both).then_some(()));
 
     // A broker that is started again has the port again.
+    let config = broker.folder.join("broker.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, replaced(&text, "127.0.0.1:0", &address.to_string())).unwrap();
     broker.restart(Signal::KILL);
     wait_until("figures of the next broker", || {
         let stream = TcpStream::connect(address).ok()?;
