@@ -131,18 +131,20 @@ async fn collect(
     let packet = |kind: u8, text: &[u8]| [round, &[kind], text].concat();
     channel.send(&packet(FIGURES, &serde_json::to_vec(&figures)?), &[]).await?;
     for (kind, user, socket) in answers {
-        channel.send(&packet(kind, user.as_bytes()), &[socket.as_fd()]).await?;
+        let descriptors: Vec<_> = socket.iter().map(OwnedFd::as_fd).collect();
+        channel.send(&packet(kind, user.as_bytes()), &descriptors).await?;
     }
     Ok(())
 }
 
 impl State {
-    /// Asks all who have no question left; returns where each answer comes.
+    /// Asks all who have no question left; returns where each answer comes, and who has to answer
+    /// an earlier question.
     fn ask_all(
         &mut self,
         asked: &mut HashMap<Asked, OwnedFd>,
         memory: Memory,
-    ) -> (HelperFigures, Vec<(u8, String, OwnedFd)>) {
+    ) -> (HelperFigures, Vec<(u8, String, Option<OwnedFd>)>) {
         self.expire(Instant::now());
         let known: HashSet<Asked> = self
             .logins
@@ -153,19 +155,20 @@ impl State {
         asked.retain(|who, _| known.contains(who));
         let mut answers = Vec::new();
         let mut ask = |who, kind, user: &str, send: &dyn Fn(OwnedFd) -> io::Result<()>| {
-            if asked.get(&who).is_some_and(|before| !is_answered(before)) {
-                return;
-            }
-            let opened = packets::pair().and_then(|(near, far)| {
+            let open = || {
+                let (near, far) = packets::pair()?;
                 let kept = near.try_clone()?;
                 send(far)?;
-                Ok((near, kept))
-            });
+                Ok::<_, io::Error>((near, kept))
+            };
+            let is_waiting = asked.get(&who).is_some_and(|before| !is_answered(before));
             // One that takes no request has no figures, and nobody waits for it.
-            if let Ok((near, kept)) = opened {
+            let opened = if is_waiting { None } else { open().ok() };
+            let answer = opened.map(|(near, kept)| {
                 asked.insert(who, kept);
-                answers.push((kind, user.to_owned(), near));
-            }
+                near
+            });
+            answers.push((kind, user.to_owned(), answer));
         };
         if let Some((front, _)) = &self.tally.front {
             let bytes = Reply::Figures.encode();

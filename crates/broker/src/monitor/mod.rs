@@ -9,8 +9,10 @@
 //! from this process:  COLLECT round u32
 //! to this process:    round u32 | FIGURES u8 | JSON, see `HelperFigures`
 //!                     then for each source:
-//!                     round u32 | FRONT u8 (with one descriptor: where its answer comes)
-//!                     round u32 | AGENT u8 | user (with one descriptor, likewise)
+//!                     round u32 | FRONT u8
+//!                     round u32 | AGENT u8 | user
+//!                     (with one descriptor: where its answer comes; none from one that has still
+//!                     to answer an earlier round)
 //! ```
 
 mod process;

@@ -112,16 +112,16 @@ impl Source for Broker {
     }
 }
 
-/// Where an answer comes from.
+/// Who is asked.
 enum From {
     Front,
     Agent(String),
 }
 
-/// What has come.
+/// What has come; nothing if it was late, or not valid.
 enum Answer {
-    Front(FrontFigures),
-    Agent(String, Vec<DesktopFigures>),
+    Front(Option<FrontFigures>),
+    Agent(String, Option<Vec<DesktopFigures>>),
 }
 
 impl Round {
@@ -132,15 +132,13 @@ impl Round {
         helper.send(&request, &[]).await?;
         let (figures, sources) = timeout(HELPER_TIMEOUT, self.sources()).await??;
         let until = tokio::time::Instant::now() + ANSWERS_TIMEOUT;
-        let answers = sources.into_iter().map(|(from, socket)| async move {
-            timeout_at(until, answer(from, socket)).await.ok().flatten()
-        });
-        let answers = join_all(answers).await.into_iter().flatten();
-        Ok(self.snapshot(figures, answers))
+        let answers = sources.into_iter().map(|(from, socket)| answer(from, socket, until));
+        Ok(self.snapshot(figures, join_all(answers).await))
     }
 
-    /// The helper's own figures, and where the others' come.
-    async fn sources(&mut self) -> io::Result<(HelperFigures, Vec<(From, OwnedFd)>)> {
+    /// The helper's own figures, and where the others' come: nowhere from who has still to answer
+    /// an earlier round.
+    async fn sources(&mut self) -> io::Result<(HelperFigures, Vec<(From, Option<OwnedFd>)>)> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "an invalid packet");
         let (kind, json, _) = self.packet().await?;
         let figures: HelperFigures = serde_json::from_slice(&json)?;
@@ -156,7 +154,7 @@ impl Round {
                 AGENT if user.len() <= USER_BYTES_MAX => From::Agent(user),
                 _ => return Err(invalid()),
             };
-            sources.push((from, socket.ok_or_else(invalid)?));
+            sources.push((from, socket));
         }
         Ok((figures, sources))
     }
@@ -175,34 +173,25 @@ impl Round {
         }
     }
 
-    fn snapshot(
-        &mut self,
-        figures: HelperFigures,
-        answers: impl Iterator<Item = Answer>,
-    ) -> Snapshot {
+    fn snapshot(&mut self, figures: HelperFigures, answers: Vec<Answer>) -> Snapshot {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let mut front = FrontFigures::default();
-        // By user and name: an agent may name one twice.
-        let mut sessions = HashMap::new();
+        let (mut agents, mut rows) = (HashMap::new(), Vec::new());
         for answer in answers {
             match answer {
-                Answer::Front(figures) => front = figures,
+                Answer::Front(figures) => front = figures.unwrap_or_default(),
                 Answer::Agent(user, desktops) => {
-                    for DesktopFigures { name, started_s, figures } in desktops {
-                        let age = now.saturating_sub(Duration::from_secs(started_s));
-                        sessions.insert((user.clone(), name), (age, figures));
-                    }
+                    let said = desktops.map(|desktops| sessions(desktops, now));
+                    let told = said.iter().flatten();
+                    rows.extend(told.map(|(name, (age, figures))| row(&user, name, *age, figures)));
+                    let counts = |(name, (age, figures)): (String, (Duration, Option<_>))| {
+                        (name, (age, figures.map(|figures: SessionFigures| figures.counts)))
+                    };
+                    agents.insert(user, said.map(|said| said.into_iter().map(counts).collect()));
                 }
             }
         }
-        let counted = sessions.iter().filter_map(|(key, (age, figures))| {
-            Some((key.clone(), *age, figures.as_ref()?.counts))
-        });
-        self.totals.add_round(counted, Instant::now());
-        let mut rows: Vec<Row> = sessions
-            .iter()
-            .map(|((user, name), (age, told))| row(user, name, *age, told))
-            .collect();
+        self.totals.add_round(&agents, Instant::now());
         rows.sort_by(|a, b| (&a.user, &a.name).cmp(&(&b.user, &b.name)));
         rows.truncate(ROWS_MAX);
         let memory = &figures.memory;
@@ -230,6 +219,15 @@ impl Round {
     }
 }
 
+/// The age of each session and what it says, by its name: an agent may name one twice.
+fn sessions(
+    desktops: Vec<DesktopFigures>,
+    now: Duration,
+) -> HashMap<String, (Duration, Option<SessionFigures>)> {
+    let age = |started_s| now.saturating_sub(Duration::from_secs(started_s));
+    desktops.into_iter().map(|one| (one.name, (age(one.started_s), one.figures))).collect()
+}
+
 fn row(user: &str, name: &str, age: Duration, figures: &Option<SessionFigures>) -> Row {
     let viewers = figures.as_ref().map_or(&[][..], |figures| &figures.viewers);
     let guests = viewers.iter().filter(|viewer| viewer.is_guest).count();
@@ -245,18 +243,18 @@ fn row(user: &str, name: &str, age: Duration, figures: &Option<SessionFigures>) 
     }
 }
 
-/// One answer, whose every length is checked; none if there is none that is valid.
-async fn answer(from: From, socket: OwnedFd) -> Option<Answer> {
-    let channel = Channel::new(socket).ok()?;
+/// One answer, whose every length is checked.
+async fn answer(from: From, socket: Option<OwnedFd>, until: tokio::time::Instant) -> Answer {
+    let bytes_max = match from {
+        From::Front => FRONT_BYTES_MAX,
+        From::Agent(_) => ANSWER_BYTES_MAX,
+    };
+    let packet = async { Channel::new(socket?).ok()?.receive(bytes_max).await.ok() };
+    let packet = timeout_at(until, packet).await.ok().flatten();
+    let bytes = packet.map(|packet| packet.bytes);
     match from {
-        From::Front => {
-            let packet = channel.receive(FRONT_BYTES_MAX).await.ok()?;
-            serde_json::from_slice(&packet.bytes).ok().map(Answer::Front)
-        }
-        From::Agent(user) => {
-            let packet = channel.receive(ANSWER_BYTES_MAX).await.ok()?;
-            desktops(&packet.bytes).map(|desktops| Answer::Agent(user, desktops))
-        }
+        From::Front => Answer::Front(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
+        From::Agent(user) => Answer::Agent(user, bytes.and_then(|bytes| desktops(&bytes))),
     }
 }
 
