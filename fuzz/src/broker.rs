@@ -175,7 +175,8 @@ pub fn figures_seeds() -> Vec<Vec<u8>> {
 pub fn message_seeds() -> Vec<Vec<u8>> {
     let source = Ipv6Addr::LOCALHOST;
     let prompt = |style, text: &str| Prompt { style, text: text.to_owned() };
-    let kept = Kept { login: 1, cookie_hash: [1; 32], origin_secret_hash: [2; 32] };
+    let kept = Kept { login: 1, cookie_hash: [1; 32], origin_secret_hash: [2; 32], device: None };
+    let of_device = Kept { device: Some(DeviceId([3; 16])), ..kept };
     let (id, place) = (DeviceId([3; 16]), "https://desk.example".to_owned());
     let device = |request| Request::Device(request).encode();
     let listed = ListedDevice {
@@ -193,6 +194,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Request::Resume { attempt: 1, cookie: [1; 32], origin_secret: [2; 32] }.encode(),
         Request::End { attempt: 1, cookie: [1; 32] }.encode(),
         Request::Keep(kept).encode(),
+        Request::Keep(of_device).encode(),
         Request::Forget.encode(),
         Request::Note {
             cookie: [1; 32],
@@ -215,6 +217,8 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Refused { attempt: 1, reason: Reason::Draining }.encode(),
         Reply::Drain { is_draining: true }.encode(),
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: Some(kept) }.encode(),
+        Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: Some(of_device) }
+            .encode(),
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: None }.encode(),
         Reply::Ended { attempt: 1 }.encode(),
         Told::Challenge("desk.example".to_owned(), b"PEM".to_vec()).encode(),
@@ -282,7 +286,7 @@ pub fn devices_seeds() -> Vec<Vec<u8>> {
         let mut key = [number; 65];
         key[0] = 4;
         let life = std::time::Duration::from_secs(86_400);
-        Device::new(key, "Firefox, Linux".to_owned(), (password, None), 1_700_000_000, life)
+        Device::new(key, "Firefox, Linux".to_owned(), password, 1_700_000_000, life)
     };
     let devices = vec![device(1, Some([7; 32])), device(2, None)];
     [Vec::new(), devices]

@@ -16,16 +16,16 @@ use thinc_transport::device::DeviceId;
 use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 use tracing::warn;
 
 use crate::audit::{Entry, Event};
 use crate::device_requests::By;
-use crate::devices::{Saved, now_s};
+use crate::devices::now_s;
 use crate::helper::monitor::Refused;
 use crate::helper::{Helper, LOGIN_LIFE, Login, State, hash, send, watch};
 use crate::message::{
-    DeviceReply, DeviceRequest, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Verify,
+    DeviceReply, DeviceRequest, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Verify,
 };
 use crate::packets::{self, Channel};
 use crate::throttle;
@@ -35,9 +35,6 @@ use crate::throttle;
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(120);
 /// The same for a device, which signs without its person.
 const SIGN_TIME_MAX: Duration = Duration::from_secs(20);
-
-/// How long a person waits for a disk that does not write; they are admitted all the same.
-const DISK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Who has asked.
 pub(crate) struct Begin {
@@ -98,17 +95,8 @@ impl Task {
             Ok((mut process, channel)) => {
                 match self.converse(front, &channel, &mut asked, &mut tried).await {
                     Ok((user, agent)) => {
-                        let (number, reply, agent, saved) =
-                            self.admit(user, agent, process, channel);
-                        // So that any helper knows the device of this login when it ends.
-                        if let Some(saved) = saved {
-                            let _ = timeout(DISK_TIME_MAX, saved).await;
-                        }
-                        // Its device may have been forgotten in this time, and the login has ended.
-                        if self.state.borrow().logins.iter().any(|login| login.number == number) {
-                            return (reply, Some(agent));
-                        }
-                        return (Reply::Refused { attempt, reason: Reason::Refused }, None);
+                        let (reply, agent) = self.admit(user, agent, process, channel);
+                        return (reply, Some(agent));
                     }
                     Err(failure) => {
                         let _ = process.start_kill();
@@ -157,7 +145,7 @@ impl Task {
         agent: OwnedFd,
         process: Child,
         channel: Channel,
-    ) -> (u64, Reply, Rc<OwnedFd>, Option<Saved>) {
+    ) -> (Reply, Rc<OwnedFd>) {
         let (cookie, origin_secret): (Secret, Secret) = (random(), random());
         let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
         let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
@@ -166,13 +154,10 @@ impl Task {
         state.login_count += 1;
         let number = state.login_count;
         let device = self.begin.device.as_ref().map(|(device, _)| *device);
-        let saved = device.and_then(|id| state.devices.set_used(id, now_s(), cookie_hash));
-        let shown = device.map(|device| device.to_string());
-        // Before the front knows the secrets: from now on any helper finds this login.
-        let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
-        if let Err(error) = channel.try_send(&keep.encode()) {
-            warn!(login = number, user, "a login of {user} cannot outlive the broker: {error}");
+        if let Some(device) = device {
+            state.devices.set_used(device, now_s());
         }
+        let shown = device.map(|device| device.to_string());
         state.audit.record(&Entry {
             login: Some(number),
             user: Some(&user),
@@ -181,7 +166,7 @@ impl Task {
             device: shown.as_deref(),
             ..Entry::new(Event::Login)
         });
-        state.add(Login {
+        let login = Login {
             number,
             since,
             cookie_hash,
@@ -192,11 +177,14 @@ impl Task {
             process: channel.clone(),
             device,
             may_remember: device.is_none(),
-        });
+        };
+        // Before the front knows the secrets: from now on any helper finds this login.
+        login.keep();
+        state.add(login);
         drop(state);
         watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
         let attempt = self.begin.attempt;
-        (number, Reply::Admitted { attempt, cookie, origin_secret, user }, agent, saved)
+        (Reply::Admitted { attempt, cookie, origin_secret, user }, agent)
     }
 
     fn is_known(&self, device: DeviceId) -> bool {

@@ -52,10 +52,11 @@ impl State {
         Some(saved)
     }
 
-    /// Which device a login belongs to.
+    /// Which device a login belongs to, for the next helper too.
     fn set_device(&mut self, login: u64, device: Option<DeviceId>) {
         if let Some(login) = self.logins.iter_mut().find(|one| one.number == login) {
             login.device = device;
+            login.keep();
         }
     }
 
@@ -120,8 +121,7 @@ pub(crate) async fn remember(
             return refused;
         }
         let life = state.devices.life();
-        let hashes = (password, Some(cookie_hash));
-        let device = Device::new(key, name, hashes, now_s(), life);
+        let device = Device::new(key, name, password, now_s(), life);
         match state.devices.remember(&user, uid, device) {
             Ok((saved, displaced)) => {
                 // Before the disk has it: who logs out now has the device forgotten.

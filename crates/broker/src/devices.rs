@@ -12,6 +12,7 @@ use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 use nix::unistd::User;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thinc_transport::base64url;
@@ -67,8 +68,6 @@ pub struct Device {
     pub until_s: u64,
     /// Hash of what shadow(5) had when it was remembered; `None` where that has no entry.
     password: Option<Secret>,
-    /// Hash of the cookie of the last login that it has opened.
-    login: Option<Secret>,
 }
 
 impl std::fmt::Debug for Device {
@@ -78,18 +77,17 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// One that is remembered from now on, with the hashes of what shadow(5) has and of the cookie
-    /// of the login.
+    /// One that is remembered from now on, with the hash of what shadow(5) has.
     pub fn new(
         key: PublicKey,
         name: String,
-        (password, login): (Option<Secret>, Option<Secret>),
+        password: Option<Secret>,
         now_s: u64,
         life: Duration,
     ) -> Device {
         let until_s = now_s + life.as_secs();
         let (made_s, used_s, id) = (now_s, now_s, DeviceId::of(&key));
-        Device { id, key, name, made_s, used_s, until_s, password, login }
+        Device { id, key, name, made_s, used_s, until_s, password }
     }
 
     fn has_expired(&self, now_s: u64) -> bool {
@@ -133,7 +131,9 @@ struct StoredDevice {
     used: u64,
     until: u64,
     password: Option<String>,
-    login: Option<String>,
+    /// Written by earlier versions, whose login processes did not know the device.
+    #[serde(default, skip_serializing, rename = "login")]
+    _login: IgnoredAny,
 }
 
 impl AccountDevices {
@@ -165,7 +165,7 @@ impl AccountDevices {
                 .ok_or_else(|| wrong("a hash has another length")),
         };
         let mut devices: Vec<Device> = Vec::with_capacity(stored.devices.len());
-        for StoredDevice { name, key, made, used, until, password, login } in stored.devices {
+        for StoredDevice { name, key, made, used, until, password, .. } in stored.devices {
             let key: Option<PublicKey> =
                 base64url::decode(&key).and_then(|bytes| bytes.try_into().ok());
             let key = key.ok_or_else(|| wrong("a key has another length"))?;
@@ -173,9 +173,9 @@ impl AccountDevices {
             if !is_device_name(&name) || devices.iter().any(|other| other.id == id) {
                 return Err(wrong("a device has no name, or is there twice"));
             }
-            let (password, login) = (hash(password)?, hash(login)?);
+            let password = hash(password)?;
             let (made_s, used_s, until_s) = (made, used, until);
-            devices.push(Device { id, key, name, made_s, used_s, until_s, password, login });
+            devices.push(Device { id, key, name, made_s, used_s, until_s, password });
         }
         Ok(AccountDevices { user: stored.user, uid: stored.uid, devices })
     }
@@ -190,7 +190,7 @@ impl AccountDevices {
             used: device.used_s,
             until: device.until_s,
             password: text(&device.password),
-            login: text(&device.login),
+            _login: IgnoredAny,
         });
         let (user, uid) = (self.user.clone(), self.uid);
         let stored = Stored { version: VERSION, user, uid, devices: devices.collect() };
@@ -455,27 +455,15 @@ impl Devices {
         Some((self.save(uid, true), user, device))
     }
 
-    /// A device has opened the login of this cookie; `None` if it is not remembered.
-    pub(crate) fn set_used(
-        &mut self,
-        id: DeviceId,
-        now_s: u64,
-        cookie_hash: Secret,
-    ) -> Option<Saved> {
+    /// A device has opened a login; `None` if it is not remembered. Nobody has to wait for the disk.
+    pub(crate) fn set_used(&mut self, id: DeviceId, now_s: u64) -> Option<Saved> {
         let uid = self.find(id)?.0.uid;
         let account = self.accounts.get_mut(&uid)?;
         for device in account.devices.iter_mut().filter(|device| device.id == id) {
             device.used_s = now_s;
-            device.login = Some(cookie_hash);
         }
         account.devices.sort_by_key(|device| std::cmp::Reverse(device.used_s));
         Some(self.save(uid, false))
-    }
-
-    /// The device that has opened the login of this cookie, as far as the files know.
-    pub(crate) fn of_login(&self, cookie_hash: &Secret) -> Option<DeviceId> {
-        let mut all = self.accounts.values().flat_map(|account| &account.devices);
-        all.find(|device| device.login.as_ref() == Some(cookie_hash)).map(|device| device.id)
     }
 
     /// Those that are not valid any more.
@@ -545,7 +533,7 @@ mod tests {
     fn device(number: u8, now_s: u64) -> Device {
         let mut key = [4; 65];
         key[1] = number;
-        Device::new(key, format!("laptop {number}"), (Some([number; 32]), None), now_s, LIFE)
+        Device::new(key, format!("laptop {number}"), Some([number; 32]), now_s, LIFE)
     }
 
     #[tokio::test]
@@ -562,7 +550,7 @@ mod tests {
             devices.remember("otto", 1001, one.clone()).unwrap_err(),
             NotRemembered::KnownKey
         );
-        devices.set_used(one.id, 200, [9; 32]).unwrap().await.unwrap().unwrap();
+        devices.set_used(one.id, 200).unwrap().await.unwrap().unwrap();
         let (saved, user, _) = devices.forget(two.id).unwrap();
         saved.await.unwrap().unwrap();
         assert_eq!(user, "otto");
@@ -572,7 +560,6 @@ mod tests {
         assert_eq!(again.known(one.id, 300), devices.known(one.id, 300));
         assert_eq!(again.known(one.id, 300).unwrap().user, "anna");
         assert_eq!(again.list("anna", Some(one.id), 300)[0].used_s, 200);
-        assert_eq!(again.of_login(&[9; 32]), Some(one.id));
         assert!(again.known(two.id, 300).is_none());
         assert!(again.known(one.id, 1100).is_none(), "it has expired");
         assert_eq!(again.expired(1100), [one.id]);
@@ -631,6 +618,16 @@ mod tests {
         for cut in 0..whole.len() - 1 {
             assert!(AccountDevices::parse(&whole[..cut]).is_err(), "{cut}");
         }
+        // As an earlier version wrote it.
+        let text = String::from_utf8(whole.clone()).unwrap();
+        let earlier = text.replacen("\"password\"", "\"login\": \"AAAA\", \"password\"", 1);
+        assert_ne!(earlier, text);
+        assert_eq!(
+            AccountDevices::parse(earlier.as_bytes()).unwrap(),
+            AccountDevices::parse(&whole).unwrap()
+        );
+        let other = text.replacen("\"password\"", "\"else\": 1, \"password\"", 1);
+        assert!(AccountDevices::parse(other.as_bytes()).is_err());
         let long = [&whole[..], &vec![b' '; FILE_BYTES_MAX]].concat();
         assert_eq!(AccountDevices::parse(&long), Err(DevicesError::TooLong));
         fs::remove_dir_all(folder).unwrap();

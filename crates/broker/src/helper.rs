@@ -263,6 +263,16 @@ pub(crate) struct Login {
 }
 
 impl Login {
+    /// The next helper has to know it, whenever this one ends.
+    pub(crate) fn keep(&self) {
+        let Login { number: login, cookie_hash, origin_secret_hash, device, .. } = *self;
+        let keep = Request::Keep(Kept { login, cookie_hash, origin_secret_hash, device });
+        if let Err(error) = self.process.try_send(&keep.encode()) {
+            let user = &self.user;
+            warn!(login, user, "a login of {user} cannot outlive the broker: {error}");
+        }
+    }
+
     /// The next helper must not learn of it. What is sent arrives, though this helper may end.
     fn forget(&self) {
         if let Err(error) = self.process.try_send(&Request::Forget.encode()) {
@@ -500,9 +510,10 @@ fn adopt(state: &Rc<RefCell<State>>, found: Vec<Found>) -> Result<(), BrokerErro
         let process = Rc::new(process);
         let mut known = state.borrow_mut();
         known.login_count = known.login_count.max(number);
-        if let Some((Kept { cookie_hash, origin_secret_hash, .. }, agent)) = open {
+        if let Some((Kept { cookie_hash, origin_secret_hash, device, .. }, agent)) = open {
             count += 1;
-            let device = known.devices.of_login(&cookie_hash);
+            // It may have expired in between.
+            let device = device.filter(|id| known.devices.known(*id, now_s()).is_some());
             known.add(Login {
                 device,
                 may_remember: false,

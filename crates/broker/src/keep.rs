@@ -304,7 +304,8 @@ mod tests {
     use super::*;
 
     fn keep() -> Request {
-        Request::Keep(Kept { login: 1, cookie_hash: [1; 32], origin_secret_hash: [2; 32] })
+        let (cookie_hash, origin_secret_hash) = ([1; 32], [2; 32]);
+        Request::Keep(Kept { login: 1, cookie_hash, origin_secret_hash, device: None })
     }
 
     /// A login that is kept by a thread: its helper, and its agent, as it sees the socket.

@@ -12,12 +12,13 @@
 //!                   6 NOTE    cookie 32 bytes | source 16 bytes | viewer u64 | deed u8
 //!                             | session text
 //! to the login process: 1 and 2 as above, once the person is admitted:
-//!                   7 KEEP    login u64 | hash of the cookie 32 bytes
-//!                             | hash of the origin secret 32 bytes
+//!                   7 KEEP    login u64 | open u8, 1 or 2 | hash of the cookie 32 bytes
+//!                             | hash of the origin secret 32 bytes | if 2: device 16 bytes
+//!                     (again when a device of the login is remembered)
 //!                   8 FORGET
 //! from the login process: 1 to 3 as below, to the next helper:
 //!                   5 KEPT    login u64 | age u64, ms | user text | open u8
-//!                             | if open: both hashes, as above
+//!                             | if open is 1 or 2: as above; 1 from earlier versions
 //!                     (with the socket of the user's agent if open)
 //! to the helper:    9 ANSWERING name text
 //!                  10 about remembered devices: message/devices.rs
@@ -41,6 +42,7 @@ mod devices;
 
 use std::net::Ipv6Addr;
 
+use thinc_transport::device::DeviceId;
 use thiserror::Error;
 
 use crate::agent::is_session_name;
@@ -144,6 +146,17 @@ pub struct Kept {
     pub cookie_hash: Secret,
     /// SHA-256.
     pub origin_secret_hash: Secret,
+    /// A remembered device that has opened it, or was remembered with it.
+    pub device: Option<DeviceId>,
+}
+
+impl Kept {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(1 + u8::from(self.device.is_some()));
+        out.extend(self.cookie_hash);
+        out.extend(self.origin_secret_hash);
+        out.extend(self.device.iter().flat_map(|device| device.0));
+    }
 }
 
 /// What a person does with a session.
@@ -406,8 +419,18 @@ impl<'a> Fields<'a> {
         Ok(count)
     }
 
-    fn kept(&mut self, login: u64) -> Result<Kept, MessageError> {
-        Ok(Kept { login, cookie_hash: self.array()?, origin_secret_hash: self.array()? })
+    fn kept(&mut self, login: u64) -> Result<Option<Kept>, MessageError> {
+        let has_device = match self.u8()? {
+            0 => return Ok(None),
+            open @ (1 | 2) => open == 2,
+            other => return Err(MessageError::Unknown("whether a login is open", other)),
+        };
+        Ok(Some(Kept {
+            login,
+            cookie_hash: self.array()?,
+            origin_secret_hash: self.array()?,
+            device: if has_device { Some(self.array().map(DeviceId)?) } else { None },
+        }))
     }
 
     fn is(&mut self) -> Result<bool, MessageError> {
@@ -477,8 +500,7 @@ impl Request {
             Request::Keep(kept) => {
                 out.push(7);
                 out.extend(kept.login.to_le_bytes());
-                out.extend(kept.cookie_hash);
-                out.extend(kept.origin_secret_hash);
+                kept.put(&mut out);
             }
             Request::Forget => out.push(8),
             Request::Answering { name } => {
@@ -532,7 +554,8 @@ impl Request {
             },
             7 => {
                 let login = fields.u64()?;
-                Request::Keep(fields.kept(login)?)
+                let closed = MessageError::Unknown("whether a login is open", 0);
+                Request::Keep(fields.kept(login)?.ok_or(closed)?)
             }
             8 => Request::Forget,
             9 => Request::Answering { name: fields.text("a name", NAME_BYTES_MAX)? },
@@ -577,10 +600,9 @@ impl Reply {
                 out.extend(login.to_le_bytes());
                 out.extend(age_ms.to_le_bytes());
                 put_text(&mut out, cut(user, USER_BYTES_MAX).as_bytes());
-                out.push(u8::from(kept.is_some()));
-                if let Some(kept) = kept {
-                    out.extend(kept.cookie_hash);
-                    out.extend(kept.origin_secret_hash);
+                match kept {
+                    Some(kept) => kept.put(&mut out),
+                    None => out.push(0),
                 }
             }
             Reply::Ended { attempt } => {
@@ -640,7 +662,7 @@ impl Reply {
             5 => {
                 let (login, age_ms) = (fields.u64()?, fields.u64()?);
                 let user = fields.user()?;
-                let kept = if fields.is()? { Some(fields.kept(login)?) } else { None };
+                let kept = fields.kept(login)?;
                 Reply::Kept { login, age_ms, user, kept }
             }
             6 => Reply::Ended { attempt: fields.u64()? },
@@ -703,12 +725,11 @@ impl std::fmt::Debug for Reply {
 mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use thinc_transport::device::DeviceId;
 
     use super::*;
 
     fn kept() -> Kept {
-        Kept { login: 7, cookie_hash: [97; 32], origin_secret_hash: [97; 32] }
+        Kept { login: 7, cookie_hash: [97; 32], origin_secret_hash: [97; 32], device: None }
     }
 
     fn requests() -> Vec<Request> {
@@ -719,6 +740,7 @@ mod tests {
             Request::Resume { attempt: 4, cookie: [5; 32], origin_secret: [6; 32] },
             Request::End { attempt: 4, cookie: [7; 32] },
             Request::Keep(kept()),
+            Request::Keep(Kept { device: Some(DeviceId([3; 16])), ..kept() }),
             Request::Forget,
             Request::Note {
                 cookie: [8; 32],
@@ -747,6 +769,12 @@ mod tests {
             Reply::Refused { attempt: 2, reason: Reason::Draining },
             Reply::Drain { is_draining: true },
             Reply::Kept { login: 7, age_ms: 5, user: "anna".into(), kept: Some(kept()) },
+            Reply::Kept {
+                login: 7,
+                age_ms: 5,
+                user: "anna".into(),
+                kept: Some(Kept { device: Some(DeviceId([3; 16])), ..kept() }),
+            },
             Reply::Kept { login: 8, age_ms: 6, user: "otto".into(), kept: None },
             Reply::Ended { attempt: 1 },
             Reply::Certificate,

@@ -355,6 +355,7 @@ fn a_device_that_was_forgotten_is_out_at_once_and_stays_out() {
     broker.restart(Signal::TERM);
     assert_eq!(post(&back, "/logout").status, 204);
     assert_eq!(sign_in(&mut broker.browser(), &home_key).status, 401);
+    assert_eq!(home.get_as_page("/sessions").status, 401, "each login of the device has ended");
     assert!(!file(&broker, &anna).exists(), "she has none any more");
 
     // The administrator's turn.

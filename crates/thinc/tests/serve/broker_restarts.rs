@@ -204,6 +204,7 @@ fn a_process_of_another_user_registers_no_login_and_learns_of_none() {
             login: 9,
             cookie_hash: Sha256::digest(cookie).into(),
             origin_secret_hash: Sha256::digest(cookie).into(),
+            device: None,
         }),
     };
     let forge = std::thread::spawn(move || {
