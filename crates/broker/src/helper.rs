@@ -11,9 +11,7 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +20,7 @@ use sha2::{Digest as _, Sha256};
 use thinc_session_server::log::{self, Process};
 use thinc_transport::device::DeviceId;
 use thinc_transport::identity::Identity;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::LocalSet;
@@ -589,19 +587,7 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let descriptors: Vec<_> =
         std::iter::once(pem.as_fd()).chain(listeners).chain(udp_sockets).collect();
     packets::send(&near, &start, &descriptors).map_err(failed)?;
-    let mut command = std::process::Command::new(crate::own_program());
-    command
-        .args(["broker-part", "front"])
-        .env_clear()
-        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
-        .env(log::FORMAT, log::format().name())
-        .current_dir("/")
-        .stdin(Stdio::from(far))
-        .stdout(Stdio::null())
-        // Without other groups: the standard library removes them.
-        .gid(helper.front_user.gid.as_raw())
-        .uid(helper.front_user.uid.as_raw());
-    let child = Command::from(command).kill_on_drop(true).spawn().map_err(failed)?;
+    let child = crate::spawn_part("front", &helper.front_user, far).map_err(failed)?;
     Ok((child, Channel::new(near).map_err(failed)?))
 }
 

@@ -28,16 +28,22 @@ mod options;
 mod packets;
 pub mod port;
 mod privileges;
+mod processes;
 pub mod proxy;
 mod reservations;
 mod throttle;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use limits::Limits;
+use nix::unistd::User;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use thinc_session_server::log;
+use tokio::process::Child;
 
 pub use helper::{check, serve};
 pub use keep::end_logins;
@@ -69,6 +75,24 @@ pub fn login(service: &str, state: &Path, limits: &Limits) -> Result<(), BrokerE
 pub(crate) fn own_program() -> PathBuf {
     let path = std::env::current_exe().ok().filter(|path| path.exists());
     path.unwrap_or_else(|| "/proc/self/exe".into())
+}
+
+/// Starts a part without privileges, as this user without other groups, with this socket as its
+/// standard input. It is ended when the result is dropped.
+pub(crate) fn spawn_part(name: &str, user: &User, socket: OwnedFd) -> io::Result<Child> {
+    let mut command = Command::new(own_program());
+    command
+        .args(["broker-part", name])
+        .env_clear()
+        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
+        .env(log::FORMAT, log::format().name())
+        .current_dir("/")
+        .stdin(Stdio::from(socket))
+        .stdout(Stdio::null())
+        // The standard library removes the other groups.
+        .gid(user.gid.as_raw())
+        .uid(user.uid.as_raw());
+    tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }
 
 /// The socket on standard input, in whose place comes /dev/null: children inherit standard input.

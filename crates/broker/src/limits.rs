@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard};
@@ -17,6 +16,7 @@ use tracing::{info, warn};
 use crate::agent::SESSIONS_MAX;
 use crate::cgroup::Places;
 use crate::packets;
+use crate::processes::{self, Process};
 use crate::reservations::{Reservation, Reservations};
 
 /// Most desktops on a machine that a configuration may allow.
@@ -123,29 +123,15 @@ impl Limits {
 /// The desktops that run, by user.
 fn running() -> HashMap<u32, u32> {
     let mut owners = HashMap::<u32, u32>::new();
-    for pid in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let is_process = pid.file_name().to_str().is_some_and(|pid| pid.parse::<u32>().is_ok());
-        if is_process
-            && let Ok(arguments) = fs::read(pid.path().join("cmdline"))
-            && is_supervisor(&arguments)
-            && let Ok(metadata) = fs::metadata(pid.path())
-        {
-            *owners.entry(metadata.uid()).or_default() += 1;
-        }
+    let supervisors = processes::all().filter(Process::is_supervisor);
+    for owner in supervisors.filter_map(|process| process.owner()) {
+        *owners.entry(owner).or_default() += 1;
     }
     owners
 }
 
 fn desktops(count: u32) -> String {
     format!("{count} desktop{}", if count == 1 { "" } else { "s" })
-}
-
-/// Whether these arguments, each with a zero byte after it, are of `thinc serve`.
-pub(crate) fn is_supervisor(arguments: &[u8]) -> bool {
-    let mut arguments = arguments.split(|&byte| byte == 0);
-    let program = arguments.next().and_then(|path| path.rsplit(|&byte| byte == b'/').next());
-    // /proc/self/exe is how a program starts itself that an upgrade has replaced.
-    matches!(program, Some(b"thinc" | b"exe")) && arguments.next() == Some(b"serve")
 }
 
 /// Whether this mountinfo (proc(5)) says that a user cannot see others' processes.
@@ -349,11 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn supervisors_are_counted_and_a_hidden_proc_is_noticed() {
-        assert!(is_supervisor(b"/usr/bin/thinc\0serve\0--supervise\0"));
-        assert!(is_supervisor(b"/proc/self/exe\0serve\0"));
-        let others = ["/usr/bin/thinc\0session\0", "thinc\0", "", "hugo\0serve\0"];
-        assert!(!others.iter().any(|arguments| is_supervisor(arguments.as_bytes())));
+    fn a_hidden_proc_is_noticed() {
         let mount = |options: &str| format!("22 1 0:5 / /proc rw,nosuid - proc proc {options}\n");
         assert!(hides_processes(&mount("rw,hidepid=2")));
         assert!(hides_processes(&mount("rw,hidepid=invisible")));

@@ -3,16 +3,14 @@
 //! processes that imitate a desktop.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use thinc_session_server::monitor::anonymous_memory;
 
-use crate::limits::is_supervisor;
 use crate::monitor::Memory;
+use crate::processes;
 
-struct Process {
+/// What is known of a process.
+struct Known {
     parent: u32,
     bytes: u64,
 }
@@ -20,25 +18,20 @@ struct Process {
 /// Of this process, of the front with this ID, and of all others: in a thread, as it reads several
 /// files of each process of the machine.
 pub(crate) fn measure(front: Option<u32>) -> Memory {
-    let (mut processes, mut desktops, mut parts) = (HashMap::new(), Vec::new(), Vec::new());
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|pid| pid.parse::<u32>().ok()) else {
-            continue;
-        };
-        let Some(process) = read(&entry.path()) else { continue };
-        processes.insert(pid, process);
-        // Kernel threads have none.
-        let arguments = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let is_root = fs::metadata(entry.path()).is_ok_and(|metadata| metadata.uid() == 0);
-        if is_supervisor(&arguments) {
-            desktops.push(pid);
-        } else if is_part(&arguments, is_root) {
-            parts.push(pid);
+    let (mut known, mut desktops, mut parts) = (HashMap::new(), Vec::new(), Vec::new());
+    for process in processes::all() {
+        let Some(status) = process.status() else { continue };
+        let Some(one) = read(&status) else { continue };
+        known.insert(process.pid, one);
+        if process.is_supervisor() {
+            desktops.push(process.pid);
+        } else if is_part(&process.arguments, process.owner() == Some(0)) {
+            parts.push(process.pid);
         }
     }
-    let bytes = |pid: u32| processes.get(&pid).map_or(0, |process| process.bytes);
+    let bytes = |pid: u32| known.get(&pid).map_or(0, |process| process.bytes);
     let session_count = desktops.len() as u64;
-    let of_desktops = with_descendants(&processes, desktops);
+    let of_desktops = with_descendants(&known, desktops);
     Memory {
         helper: bytes(std::process::id()),
         front: front.map_or(0, bytes),
@@ -59,14 +52,13 @@ fn is_part(arguments: &[u8], is_root: bool) -> bool {
         }
 }
 
-fn read(folder: &Path) -> Option<Process> {
-    let status = fs::read_to_string(folder.join("status")).ok()?;
+fn read(status: &str) -> Option<Known> {
     let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-    Some(Process { parent, bytes: anonymous_memory(&status).unwrap_or(0) })
+    Some(Known { parent, bytes: anonymous_memory(status).unwrap_or(0) })
 }
 
 /// A supervisor adopts orphans, so all that descends from it belongs to its desktop.
-fn with_descendants(processes: &HashMap<u32, Process>, of: Vec<u32>) -> HashSet<u32> {
+fn with_descendants(processes: &HashMap<u32, Known>, of: Vec<u32>) -> HashSet<u32> {
     let mut children = HashMap::<u32, Vec<u32>>::new();
     for (&pid, process) in processes {
         children.entry(process.parent).or_default().push(pid);
@@ -94,7 +86,7 @@ mod tests {
 
     #[test]
     fn memory_is_counted_with_all_descendants() {
-        let process = |parent, bytes| Process { parent, bytes };
+        let process = |parent, bytes| Known { parent, bytes };
         let all = HashMap::from([
             (2, process(1, 10)),
             (3, process(2, 20)),

@@ -13,16 +13,13 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use nix::unistd::User;
 use serde::{Deserialize, Serialize};
-use thinc_session_server::log;
 use thinc_transport::identity::Identity;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tracing::warn;
@@ -248,19 +245,7 @@ fn spawn(user: &User) -> io::Result<(Child, Channel)> {
     for end in [near.as_fd(), far.as_fd()] {
         rustix::net::sockopt::set_socket_send_buffer_size(end, 4 * PACKET_BYTES_MAX)?;
     }
-    let mut command = std::process::Command::new(crate::own_program());
-    command
-        .args(["broker-part", "acme"])
-        .env_clear()
-        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
-        .env(log::FORMAT, log::format().name())
-        .current_dir("/")
-        .stdin(Stdio::from(far))
-        .stdout(Stdio::null())
-        // Without other groups: the standard library removes them.
-        .gid(user.gid.as_raw())
-        .uid(user.uid.as_raw());
-    let child = Command::from(command).kill_on_drop(true).spawn()?;
+    let child = crate::spawn_part("acme", user, far)?;
     Ok((child, Channel::new(near)?))
 }
 

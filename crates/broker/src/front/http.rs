@@ -52,6 +52,9 @@ pub(super) const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-orig
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
 pub(super) const DESKS: &str = "/desk/";
+/// What a page reads of a desktop, and of its person, with their login.
+const OF_DESKTOP: [&str; 3] = [webtransport::FILE, "login", "thumbnail"];
+const OF_PERSON: [&str; 4] = ["sessions", "preferences", "devices", "choices"];
 /// Asked by load balancers, which have no login.
 const HEALTH: &str = "/health";
 /// What everybody reads before a login, for the page.
@@ -361,45 +364,13 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
     };
     match (request.method(), desk, file) {
         (&Method::GET, Some(name), "ws") => open(connection, name, request).await,
-        (&Method::GET, Some(_), webtransport::FILE) => {
-            match login_of(connection, request.headers()).await {
-                Some(login) => {
-                    connection.offer_webtransport(&connection.shared.page_keys.mint(&login))
-                }
-                None => unauthorized(),
-            }
+        (&Method::GET, Some(_), file) if OF_DESKTOP.contains(&file) => {
+            read(connection, desk, file, request.headers()).await
         }
-        (&Method::GET, Some(name), "login") => {
-            match login_of(connection, request.headers()).await {
-                Some(login) => desktops::is_running(&login, name).await,
-                None => unauthorized(),
-            }
+        (&Method::GET, None, file) if OF_PERSON.contains(&file) => {
+            read(connection, desk, file, request.headers()).await
         }
-        (&Method::GET, Some(name), "thumbnail") => {
-            match login_of(connection, request.headers()).await {
-                Some(login) => desktops::thumbnail(&login, name).await,
-                None => unauthorized(),
-            }
-        }
-        (&Method::GET, None, "sessions") => match login_of(connection, request.headers()).await {
-            Some(login) => desktops::list(&connection.shared.logins, &login).await,
-            None => unauthorized(),
-        },
-        (&Method::GET, None, "preferences") => {
-            match login_of(connection, request.headers()).await {
-                Some(login) => desktops::preferences(connection, &login).await,
-                None => unauthorized(),
-            }
-        }
-        (&Method::GET, None, "devices") => match login_of(connection, request.headers()).await {
-            Some(login) => devices::list(connection, &login).await,
-            None => unauthorized(),
-        },
         (&Method::GET, None, BANNER) => banner(&connection.shared),
-        (&Method::GET, None, "choices") => match login_of(connection, request.headers()).await {
-            Some(login) => desktops::choices(connection, &login).await,
-            None => unauthorized(),
-        },
         (&Method::GET | &Method::HEAD, desk, file) => {
             let file = match (desk, file) {
                 (None, "") => PAGE,
@@ -445,7 +416,31 @@ pub(super) fn unauthorized() -> Answer {
     plain(StatusCode::UNAUTHORIZED, "log in first")
 }
 
-/// Requests of a page that has logged in.
+/// What a page that has logged in reads: see [`OF_DESKTOP`] and [`OF_PERSON`].
+async fn read(
+    connection: &Arc<Connection>,
+    desk: Option<&str>,
+    file: &str,
+    headers: &HeaderMap,
+) -> Answer {
+    let Some(login) = login_of(connection, headers).await else {
+        return unauthorized();
+    };
+    match (desk, file) {
+        (Some(_), webtransport::FILE) => {
+            connection.offer_webtransport(&connection.shared.page_keys.mint(&login))
+        }
+        (Some(name), "login") => desktops::is_running(&login, name).await,
+        (Some(name), "thumbnail") => desktops::thumbnail(&login, name).await,
+        (None, "sessions") => desktops::list(&connection.shared.logins, &login).await,
+        (None, "preferences") => desktops::preferences(connection, &login).await,
+        (None, "devices") => devices::list(connection, &login).await,
+        (None, "choices") => desktops::choices(connection, &login).await,
+        _ => plain(StatusCode::NOT_FOUND, "there is no such page"),
+    }
+}
+
+/// Requests of a page that has logged in, which change something.
 async fn post(
     connection: &Arc<Connection>,
     desk: Option<&str>,

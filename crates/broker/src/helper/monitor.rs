@@ -7,14 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Stdio;
 use std::rc::Rc;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use thinc_session_server::log;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -94,19 +91,7 @@ async fn run(
 fn spawn(helper: &Helper, listener: &TcpListener) -> io::Result<(Child, Channel)> {
     let (near, far) = packets::pair()?;
     packets::send(&near, START, &[listener.as_fd()])?;
-    let mut command = std::process::Command::new(crate::own_program());
-    command
-        .args(["broker-part", "monitor"])
-        .env_clear()
-        .envs(std::env::var_os(log::LEVEL).map(|level| (log::LEVEL, level)))
-        .env(log::FORMAT, log::format().name())
-        .current_dir("/")
-        .stdin(Stdio::from(far))
-        .stdout(Stdio::null())
-        // Without other groups: the standard library removes them.
-        .gid(helper.front_user.gid.as_raw())
-        .uid(helper.front_user.uid.as_raw());
-    let child = Command::from(command).kill_on_drop(true).spawn()?;
+    let child = crate::spawn_part("monitor", &helper.front_user, far)?;
     Ok((child, Channel::new(near)?))
 }
 
