@@ -15,13 +15,13 @@ const FORM_REMEMBER: u8 = 5;
 const FORM_DEVICE: u8 = 6;
 const FORM_SIGNATURE: u8 = 7;
 
-/// Bytes of a device's public key: a point of P-256, uncompressed.
+/// Bytes of a device's public key: a point of P-256, uncompressed (SEC 1, section 2.3.3).
 pub const DEVICE_KEY_BYTES: usize = 65;
-/// Bytes of a device's ID, of a challenge, and of a signature.
+/// Bytes of a device's ID: the first half of its public key's SHA-256.
 pub const DEVICE_ID_BYTES: usize = 16;
-/// See [`DEVICE_ID_BYTES`].
+/// Bytes of a challenge, which is random.
 pub const CHALLENGE_BYTES: usize = 32;
-/// See [`DEVICE_ID_BYTES`].
+/// Bytes of a signature: both its numbers (IEEE P1363).
 pub const SIGNATURE_BYTES: usize = 64;
 
 /// From a viewer.

@@ -13,29 +13,25 @@ use ring::signature::{
     UnparsedPublicKey,
 };
 use sha2::{Digest as _, Sha256};
+pub use thinc_protocol::device_auth::{
+    CHALLENGE_BYTES, DEVICE_ID_BYTES, DEVICE_KEY_BYTES, SIGNATURE_BYTES,
+};
+use thinc_protocol::limits::NAME_BYTES_MAX;
 
 use crate::base64url;
 use crate::pin::SpkiPin;
 
-/// A point, uncompressed (SEC 1, section 2.3.3), as WebCrypto exports a "raw" key.
-pub const PUBLIC_KEY_BYTES: usize = 65;
-/// Both numbers of a signature (IEEE P1363), as WebCrypto makes it.
-pub const SIGNATURE_BYTES: usize = 64;
-/// Of the server, for one signature.
-pub const CHALLENGE_BYTES: usize = 32;
-/// See [`DeviceId`].
-pub const DEVICE_ID_BYTES: usize = 16;
-/// Longest name of a device, in bytes.
-pub const DEVICE_NAME_BYTES_MAX: usize = 64;
+/// Longest name of a device, in bytes: that of everything that people name.
+pub const DEVICE_NAME_BYTES_MAX: usize = NAME_BYTES_MAX;
 /// Longest [`sign_in_message`] place, in bytes: a DNS name with scheme and port.
 pub const PLACE_BYTES_MAX: usize = 300;
 
 /// What a device signs begins with this, and no other thing that it signs.
 const PURPOSE: &str = "thinc sign-in 1";
 
-/// The public half of a device's key.
-pub type PublicKey = [u8; PUBLIC_KEY_BYTES];
-/// A device's signature.
+/// The public half of a device's key, as WebCrypto exports a "raw" one.
+pub type PublicKey = [u8; DEVICE_KEY_BYTES];
+/// A device's signature, as WebCrypto makes it.
 pub type Signature = [u8; SIGNATURE_BYTES];
 /// What a device signs once.
 pub type Challenge = [u8; CHALLENGE_BYTES];
@@ -187,7 +183,7 @@ mod tests {
             changed[at] ^= 1;
             assert!(!is_signed(&key.public(), &message, &changed));
         }
-        assert!(!is_signed(&[0; PUBLIC_KEY_BYTES], &message, &signature));
+        assert!(!is_signed(&[0; DEVICE_KEY_BYTES], &message, &signature));
         assert!(!is_signed(&key.public(), &message, &[0; SIGNATURE_BYTES]));
     }
 
@@ -205,7 +201,7 @@ mod tests {
     /// The page writes the same bytes (web/store/device.ts).
     #[test]
     fn the_message_has_golden_bytes() {
-        let id = DeviceId::of(&[4; PUBLIC_KEY_BYTES]);
+        let id = DeviceId::of(&[4; DEVICE_KEY_BYTES]);
         let text = String::from_utf8(sign_in_message("https://a:8443", id, &[0; 32])).unwrap();
         let zeros = "A".repeat(43);
         assert_eq!(text, format!("thinc sign-in 1\nhttps://a:8443\n{id}\n{zeros}"));
