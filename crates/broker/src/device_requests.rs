@@ -280,7 +280,7 @@ mod tests {
         }
 
         /// Nothing is remembered, and the person is told so; returns the device of their login.
-        async fn is_refused(self) -> Option<DeviceId> {
+        async fn refusal(self) -> Option<DeviceId> {
             let refused = Reply::Refused { attempt: 1, reason: Reason::Refused };
             assert_eq!(self.asked.await.unwrap(), refused);
             let state = self.state.borrow();
@@ -319,14 +319,14 @@ mod tests {
             let forgotten = begun.state.borrow_mut().end(&COOKIE);
             assert!(forgotten.is_some(), "the device is forgotten with the login");
             change.done.send(Ok(())).unwrap();
-            begun.is_refused().await;
+            begun.refusal().await;
         });
         in_a_task(async {
             // While a directory looks for the account.
             let begun = begun().await;
             assert!(begun.state.borrow_mut().end(&COOKIE).is_none());
             begun.found.send(Some((1000, None))).unwrap();
-            begun.is_refused().await;
+            begun.refusal().await;
         });
     }
 
@@ -336,7 +336,7 @@ mod tests {
             let begun = begun().await;
             let change = begun.change().await;
             change.done.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
-            assert_eq!(begun.is_refused().await, None);
+            assert_eq!(begun.refusal().await, None);
         });
     }
 }

@@ -455,7 +455,8 @@ impl Devices {
         Some((self.save(uid, true), user, device))
     }
 
-    /// A device has opened a login; `None` if it is not remembered. Nobody has to wait for the disk.
+    /// A device has opened a login; `None` if it is not remembered. Nobody has to wait for the
+    /// disk.
     pub(crate) fn set_used(&mut self, id: DeviceId, now_s: u64) -> Option<Saved> {
         let uid = self.find(id)?.0.uid;
         let account = self.accounts.get_mut(&uid)?;

@@ -880,7 +880,8 @@ mod tests {
         fn the_helper_reads_the_answers_that_fit(
             lengths in vec(0..TEXT_BYTES_MAX + 2, 0..PROMPTS_MAX + 2)
         ) {
-            let answers: Vec<Vec<u8>> = lengths.into_iter().map(|bytes| vec![b'x'; bytes]).collect();
+            let answer = |bytes| vec![b'x'; bytes];
+            let answers: Vec<Vec<u8>> = lengths.into_iter().map(answer).collect();
             let fit = are_answers(&answers);
             let packet = Request::Answers { attempt: 1, answers }.encode();
             prop_assert_eq!(fit, Request::decode(&packet).is_ok());

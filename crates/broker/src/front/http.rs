@@ -40,7 +40,7 @@ use super::webtransport::PageKeys;
 use super::{desktops, devices, guests, login, relay, webtransport};
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{Deed, Secret, Start};
-use crate::monitor::Transport;
+use crate::monitor::TransportKind;
 use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
@@ -245,7 +245,7 @@ impl Connection {
     /// Its WebSocket shows a desktop, until what this returns is dropped.
     pub(super) async fn show(&self, login: &Login, deed: Deed, session: &str) -> Showing {
         let (logins, source, transport) =
-            (&self.shared.logins, self.peer.address, Transport::WebSocket);
+            (&self.shared.logins, self.peer.address, TransportKind::WebSocket);
         logins.show(login, source, self.number, deed, session, transport).await
     }
 

@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use super::logins::Login;
 use crate::agent::{AgentAnswer, AgentRequest};
-use crate::monitor::Transport;
+use crate::monitor::TransportKind;
 
 /// Most descriptors that go to a session with a viewer's first bytes.
 const DESCRIPTORS_MAX: usize = 2;
@@ -108,7 +108,7 @@ pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized 
     /// For the log.
     const NAME: &str;
     /// For figures.
-    const TRANSPORT: Transport;
+    const TRANSPORT: TransportKind;
 
     /// It belongs to a person: the limits for strangers end.
     fn set_authenticated(&self);
@@ -126,7 +126,7 @@ pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized 
 
 impl ViewerTransport for TlsStream<TcpStream> {
     const NAME: &str = "TCP";
-    const TRANSPORT: Transport = Transport::Tcp;
+    const TRANSPORT: TransportKind = TransportKind::Tcp;
 
     fn set_authenticated(&self) {}
 
@@ -163,7 +163,7 @@ impl Drop for ShutDown {
 
 impl ViewerTransport for QuicStream {
     const NAME: &str = "QUIC";
-    const TRANSPORT: Transport = Transport::Quic;
+    const TRANSPORT: TransportKind = TransportKind::Quic;
 
     fn set_authenticated(&self) {
         QuicStream::set_authenticated(self);

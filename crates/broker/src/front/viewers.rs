@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::logins::{Login, Logins};
 use crate::message::{Deed, Request};
-use crate::monitor::{TRANSPORTS, Transport};
+use crate::monitor::{TRANSPORTS, TransportKind};
 
 /// A viewer that shows a desktop.
 struct Shown {
@@ -21,7 +21,7 @@ struct Shown {
     from: IpAddr,
     since: Instant,
     is_guest: bool,
-    transport: Transport,
+    transport: TransportKind,
 }
 
 /// The same for the list of its owner.
@@ -80,7 +80,7 @@ impl Logins {
         viewer: u64,
         deed: Deed,
         session: &str,
-        transport: Transport,
+        transport: TransportKind,
     ) -> Showing {
         let shown = Shown {
             user: login.user.clone(),
@@ -151,7 +151,7 @@ mod tests {
         let (shown, is_shown) = tokio::sync::oneshot::channel();
         let (of_task, login_of_task) = (logins.clone(), login.clone());
         let task = tokio::spawn(async move {
-            let (deed, transport) = (Deed::Opened, Transport::Quic);
+            let (deed, transport) = (Deed::Opened, TransportKind::Quic);
             let _showing = of_task.show(&login_of_task, from, 7, deed, "desk", transport).await;
             shown.send(()).unwrap();
             std::future::pending::<()>().await;
@@ -173,7 +173,7 @@ mod tests {
         let (logins, helper) = logins();
         let login = login(&logins);
         let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let (deed, transport) = (Deed::Opened, Transport::Tcp);
+        let (deed, transport) = (Deed::Opened, TransportKind::Tcp);
         let showing = logins.show(&login, from, 7, deed, "desk", transport).await;
         let filler = login.note(from, 8, Deed::Started, "desk");
         let filled = (0..100_000).take_while(|_| logins.try_tell(&filler)).count();

@@ -20,7 +20,7 @@ use super::logins::{Login, Logins};
 use super::relay::{self, ViewerTransport as _};
 use crate::agent::is_session_name;
 use crate::message::Deed;
-use crate::monitor::Transport;
+use crate::monitor::TransportKind;
 
 /// Below a desktop's address: an HTTPS request gets the connection's parameters, an HTTP/3 CONNECT
 /// opens the connection.
@@ -170,7 +170,7 @@ pub(super) async fn serve(
     let who = if is_guest { "a guest of " } else { "" };
     let (connection, user) = (number, owner.user.as_str());
     info!(connection, user, session = name, "{peer}: {who}{user} opens {name} (WebTransport)");
-    let (logins, transport) = (&shared.logins, Transport::WebTransport);
+    let (logins, transport) = (&shared.logins, TransportKind::WebTransport);
     let _showing = logins.show(&owner, peer.address, number, deed, &name, transport).await;
     let owner_left = async {
         match is_guest {

@@ -47,14 +47,14 @@ pub(crate) const REASONS: [&str; 4] = ["refused", "not-asked", "busy", "draining
 
 /// How a viewer is connected with the front; the place in [`TRANSPORTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub(crate) enum TransportKind {
     Tcp,
     Quic,
     WebSocket,
     WebTransport,
 }
 
-/// The names of [`Transport`].
+/// The names of [`TransportKind`].
 pub(crate) const TRANSPORTS: [&str; 4] = ["tcp", "quic", "websocket", "webtransport"];
 
 /// What the helper knows itself.
