@@ -28,7 +28,7 @@ fn main() -> Result<(), String> {
     };
     match &arguments[..] {
         [command] if command == "list" => {
-            thinc_fuzz::TARGETS.iter().for_each(|target| println!("{}", target.name))
+            thinc_fuzz::targets().for_each(|target| println!("{}", target.name))
         }
         [command, name, folder] if command == "seeds" => {
             for (index, seed) in (named(name)?.seeds)().iter().enumerate() {

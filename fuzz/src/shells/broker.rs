@@ -327,7 +327,7 @@ pub fn preferences_seeds() -> Vec<Vec<u8>> {
 
 /// The example with every key, and one file for each key with a value of the wrong type.
 pub fn config_seeds() -> Vec<Vec<u8>> {
-    let example = include_str!("../../packaging/host/broker.toml").replace("\n#", "\n");
+    let example = include_str!("../../../packaging/host/broker.toml").replace("\n#", "\n");
     let settings = example.lines().filter(|line| line.contains(" = "));
     let settings = settings.collect::<Vec<_>>().join("\n").into_bytes();
     let wrong = KEYS.iter().map(|key| format!("{key} = [1, 2.5, true]\n").into_bytes());
