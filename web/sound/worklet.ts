@@ -43,6 +43,9 @@ class ThincPlayer extends AudioWorkletProcessor {
   private deviceUs = 0;
   private reportAtFrame = 0;
   private silent = false;
+  /** Views of what was pulled last. */
+  private left = new Float32Array(0);
+  private right = new Float32Array(0);
 
   constructor(options: { processorOptions: { module: ArrayBuffer } }) {
     super();
@@ -95,9 +98,14 @@ class ThincPlayer extends AudioWorkletProcessor {
     if (left === undefined || right === undefined) return true;
     const samples = left.length;
     const at = this.calls.player_pull(samples, this.nowUs);
-    const planes = new Float32Array(this.calls.memory.buffer, at, 2 * samples);
-    left.set(planes.subarray(0, samples));
-    right.set(planes.subarray(samples));
+    const { buffer } = this.calls.memory;
+    // The same 375 times a second, unless the memory has grown: no garbage on the audio thread.
+    if (this.left.buffer !== buffer || this.left.byteOffset !== at || this.left.length !== samples) {
+      this.left = new Float32Array(buffer, at, samples);
+      this.right = new Float32Array(buffer, at + 4 * samples, samples);
+    }
+    left.set(this.left);
+    right.set(this.right);
     if (currentFrame >= this.reportAtFrame) this.report();
     return true;
   }

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString};
 
 use pulseaudio::protocol::props::PropsUpdateMode;
-use pulseaudio::protocol::stream::BufferAttr;
+use pulseaudio::protocol::stream::{BufferAttr, StreamFlags};
 use pulseaudio::protocol::{
     AuthReply, CardInfo, ChannelMap, ChannelVolume, Command, CreatePlaybackStreamReply,
     CreateRecordStreamReply, FormatInfo, LatencyParams, LookupReply, MAX_VERSION, MIN_VERSION,
@@ -16,7 +16,7 @@ use pulseaudio::protocol::{
     SubscriptionEventFacility as Facility, SubscriptionEventType as EventType,
 };
 
-use crate::devices::{self, SINK, is_sink, source};
+use crate::devices::{self, MONITOR, SINK, is_sink, source};
 use crate::format;
 use crate::link::Micros;
 use crate::playback::{Described, Playback, block_bytes};
@@ -282,28 +282,14 @@ impl Server {
         if !is_sink(params.sink_index, params.sink_name.as_deref()) {
             return Err(PulseError::NoEntity);
         }
-        let (spec, map) = format_of(&params.formats, params.sample_spec, params.channel_map)?;
-        let (spec, map) = fix(spec, map, &params.flags);
-        format::check(&spec, &map).map_err(|_| PulseError::Invalid)?;
+        let format = (params.sample_spec, params.channel_map);
+        let described =
+            describe(&params.formats, format, params.cvolume, &params.flags, &params.props)?;
+        let (spec, channel_map) = (described.spec, described.map);
         check_rate(spec.sample_rate)?;
-        if params.flags.passthrough {
-            return Err(PulseError::NotSupported);
-        }
         let sizes = sizes(&params.buffer_attr, &spec);
         let queue =
             Queue::new(sizes, format::frame_bytes(&spec), format::silence_byte(spec.format));
-        let volume = params.cvolume.unwrap_or(ChannelVolume::norm(spec.channels));
-        let volume = format::fit(&volume, spec.channels);
-        let (props, name) = (devices::limit(&params.props), stream_name(&params.props));
-        let described = Described {
-            name,
-            props,
-            spec,
-            map,
-            volume,
-            muted: params.flags.start_muted == Some(true),
-            corked: params.flags.start_corked,
-        };
         let index = self.take_index();
         let mut playback = Playback::new(described, queue);
         let requested_bytes = playback.queue.take_request().unwrap_or(0);
@@ -314,7 +300,7 @@ impl Server {
             requested_bytes,
             buffer_attr: sizes.attributes(),
             sample_spec: spec,
-            channel_map: map,
+            channel_map,
             stream_latency: self.wish.latency + BLOCK_TIME,
             sink_index: SINK,
             sink_name: Some(devices::sink_name()),
@@ -334,29 +320,19 @@ impl Server {
         if only.is_some_and(|index| !self.playbacks.contains_key(&index)) {
             return Err(PulseError::NoEntity);
         }
-        let (spec, map) = format_of(&params.formats, params.sample_spec, params.channel_map)?;
-        let (spec, map) = fix(spec, map, &params.flags);
-        format::check(&spec, &map).map_err(|_| PulseError::Invalid)?;
+        let format = (params.sample_spec, params.channel_map);
+        let described =
+            describe(&params.formats, format, params.cvolume, &params.flags, &params.props)?;
+        let (spec, channel_map) = (described.spec, described.map);
         let peaks =
             params.flags.peak_detect && (1..=format::MIX.sample_rate).contains(&spec.sample_rate);
         if !peaks {
             check_rate(spec.sample_rate)?;
         }
-        if !record::is_recordable(spec.format) || params.flags.passthrough {
+        if !record::is_recordable(spec.format) {
             return Err(PulseError::NotSupported);
         }
         let fragment = fragment(&params.buffer_attr, &spec);
-        let volume = params.cvolume.unwrap_or(ChannelVolume::norm(spec.channels));
-        let volume = format::fit(&volume, spec.channels);
-        let described = Described {
-            name: stream_name(&params.props),
-            props: devices::limit(&params.props),
-            spec,
-            map,
-            volume,
-            muted: params.flags.start_muted == Some(true),
-            corked: params.flags.start_corked,
-        };
         let index = self.take_index();
         let record = Record::new(described, source, only, fragment, peaks);
         self.records.insert(index, (id, record));
@@ -365,7 +341,7 @@ impl Server {
             stream_index: index,
             buffer_attr: record_attributes(fragment),
             sample_spec: spec,
-            channel_map: map,
+            channel_map,
             stream_latency: BLOCK_TIME,
             sink_index: source.index(),
             sink_name: Some(source.name().into()),
@@ -555,6 +531,14 @@ impl Server {
             _ => return Err(PulseError::Command),
         };
         self.announce(facility, EventType::Changed, index);
+        // They share one volume.
+        match (facility, index) {
+            (Facility::Sink, _) => self.announce(Facility::Source, EventType::Changed, MONITOR),
+            (Facility::Source, MONITOR) => {
+                self.announce(Facility::Sink, EventType::Changed, SINK);
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -569,6 +553,32 @@ impl Server {
 
 fn check_rate(rate: u32) -> Outcome {
     if format::RATES.contains(&rate) { Ok(()) } else { Err(PulseError::Invalid) }
+}
+
+/// What a new stream is, in the format that it gets; its rate is not checked.
+fn describe(
+    offers: &[FormatInfo],
+    (spec, map): (SampleSpec, ChannelMap),
+    volume: Option<ChannelVolume>,
+    flags: &StreamFlags,
+    props: &Props,
+) -> Result<Described, PulseError> {
+    let (spec, map) = format_of(offers, spec, map)?;
+    let (spec, map) = fix(spec, map, flags);
+    format::check(&spec, &map).map_err(|_| PulseError::Invalid)?;
+    if flags.passthrough {
+        return Err(PulseError::NotSupported);
+    }
+    let volume = volume.unwrap_or(ChannelVolume::norm(spec.channels));
+    Ok(Described {
+        name: stream_name(props),
+        props: devices::limit(props),
+        spec,
+        map,
+        volume: format::fit(&volume, spec.channels),
+        muted: flags.start_muted == Some(true),
+        corked: flags.start_corked,
+    })
 }
 
 /// The format that a stream gets: as its specification says, or the first that it offers.
@@ -589,7 +599,7 @@ fn format_of(
 fn fix(
     mut spec: SampleSpec,
     mut map: ChannelMap,
-    flags: &pulseaudio::protocol::stream::StreamFlags,
+    flags: &StreamFlags,
 ) -> (SampleSpec, ChannelMap) {
     if flags.fix_format {
         spec.format = format::MIX.format;

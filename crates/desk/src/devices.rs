@@ -18,7 +18,7 @@ use crate::server::{BLOCK_TIME, ClientId, Server};
 pub(crate) const SINK: u32 = 0;
 const SINK_NAME: &CStr = c"thinc.speakers";
 const SINK_TITLE: &CStr = c"Speakers of the viewer";
-const MONITOR: u32 = 0;
+pub(crate) const MONITOR: u32 = 0;
 const MONITOR_NAME: &CStr = c"thinc.speakers.monitor";
 const MONITOR_TITLE: &CStr = c"Everything that is played";
 const MICROPHONE: u32 = 1;

@@ -121,10 +121,12 @@ impl Frames {
         if self.samples.len() < FRAME_SAMPLES * CHANNELS {
             return;
         }
-        let samples = std::mem::take(&mut self.samples);
         if !self.is_sending {
+            self.samples.clear();
             return;
         }
+        let next = Vec::with_capacity(FRAME_SAMPLES * CHANNELS);
+        let samples = std::mem::replace(&mut self.samples, next);
         if samples.iter().all(|&sample| sample == 0.0) {
             self.silent += 1;
         }

@@ -95,7 +95,10 @@ impl Playback {
         self.described.corked = corked;
         if corked {
             self.is_playing = false;
-            self.queue.prebuffer();
+            // The program writes no more while it drains: the rest is to be played however short.
+            if self.drains.is_empty() {
+                self.queue.prebuffer();
+            }
         }
     }
 
@@ -125,7 +128,9 @@ impl Playback {
 
     /// Whether a block has to be made of it.
     pub(crate) fn needs_tick(&mut self) -> bool {
-        !self.described.corked && (self.is_playing || self.has_tail || self.queue.readable() > 0)
+        // A drain is answered by a block, also if a flush has left nothing to play.
+        let is_busy = self.is_playing || self.has_tail || !self.drains.is_empty();
+        !self.described.corked && (is_busy || self.queue.readable() > 0)
     }
 
     /// Microseconds of sound in so many of its bytes.
@@ -266,6 +271,27 @@ mod tests {
         let rendered = stream.render(&mut block);
         assert_eq!((rendered.drained, rendered.has_underrun), (vec![7], false));
         assert!(stream.drain(8), "there is nothing left");
+    }
+
+    #[test]
+    fn a_drain_ends_also_if_the_stream_is_paused_or_flushed_meanwhile() {
+        let mut stream = playback(RATE, 4 * BLOCK * 4);
+        let mut block = [0.0; BLOCK * 2];
+        write(&mut stream, 5 * BLOCK);
+        assert!(stream.render(&mut block).has_started);
+        assert!(!stream.drain(1));
+        (0..2).for_each(|_| assert!(stream.render(&mut block).is_filled));
+        stream.set_corked(true);
+        assert!(!stream.needs_tick());
+        stream.set_corked(false);
+        (0..2).for_each(|_| assert!(stream.needs_tick() && stream.render(&mut block).is_filled));
+        assert_eq!(stream.render(&mut block).drained, [1]);
+        write(&mut stream, 5 * BLOCK);
+        assert!(!stream.drain(2));
+        stream.flush();
+        assert!(stream.needs_tick());
+        assert_eq!(stream.render(&mut block).drained, [2]);
+        assert!(!stream.needs_tick());
     }
 
     #[test]

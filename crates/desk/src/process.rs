@@ -133,12 +133,14 @@ struct State {
     armed: Option<Micros>,
 }
 
-/// The way to the session process.
+/// The connection to the session process.
 struct Link {
     number: u64,
     stream: Arc<UnixStream>,
-    /// Of a frame, what the kernel has not taken yet.
+    /// What the kernel has not taken yet.
     rest: Vec<u8>,
+    /// Wakes the task that writes the rest.
+    blocked: Arc<Notify>,
     has_gap: bool,
 }
 
@@ -153,6 +155,9 @@ impl Link {
         frame.discontinuity |= std::mem::take(&mut self.has_gap);
         frame.encode(&mut self.rest);
         self.flush();
+        if !self.rest.is_empty() {
+            self.blocked.notify_one();
+        }
     }
 
     fn flush(&mut self) {
@@ -323,17 +328,21 @@ impl Desk {
             let mut state = self.state();
             state.links += 1;
             let number = state.links;
-            let rest = vec![LINK_VERSION];
-            let mut link = Link { number, stream: stream.clone(), rest, has_gap: false };
-            link.flush();
-            state.link = Some(link);
+            let blocked = Arc::new(Notify::new());
+            state.link = Some(Link {
+                number,
+                stream: stream.clone(),
+                rest: vec![LINK_VERSION],
+                blocked: blocked.clone(),
+                has_gap: false,
+            });
             drop(state);
-            tokio::spawn(self.clone().serve_session(stream, number));
+            tokio::spawn(self.clone().serve_session(stream, number, blocked));
         }
     }
 
-    async fn serve_session(self, stream: Arc<UnixStream>, number: u64) {
-        if let Err(error) = self.read_wishes(&stream, number).await {
+    async fn serve_session(self, stream: Arc<UnixStream>, number: u64, blocked: Arc<Notify>) {
+        if let Err(error) = self.follow_session(&stream, number, &blocked).await {
             debug!("the session process has left: {error}");
         }
         let mut state = self.state();
@@ -345,42 +354,54 @@ impl Desk {
         }
     }
 
-    async fn read_wishes(&self, stream: &UnixStream, number: u64) -> io::Result<()> {
-        let mut reader = Reader(stream);
-        let mut version = [0];
-        reader.read_exact(&mut version).await?;
-        if version != [LINK_VERSION] {
-            let [version] = version;
-            let reason = format!("it speaks version {version} of the link, not {LINK_VERSION}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
-        }
-        let mut bytes = [0; WISH_BYTES];
+    /// Reads wishes, and writes what the kernel has not taken at once. Ends without an error if
+    /// there is a newer connection.
+    async fn follow_session(
+        &self,
+        stream: &UnixStream,
+        number: u64,
+        blocked: &Notify,
+    ) -> io::Result<()> {
+        let (mut bytes, mut filled) = ([0; WISH_BYTES], 0);
+        // The version, then wishes.
+        let mut wanted = 1;
         loop {
-            reader.read_exact(&mut bytes).await?;
-            let is_current = self.state().link.as_ref().is_some_and(|link| link.number == number);
-            if !is_current {
-                return Ok(());
+            let interest = {
+                let mut state = self.state();
+                let Some(link) = state.link.as_mut().filter(|link| link.number == number) else {
+                    return Ok(());
+                };
+                link.flush();
+                match link.rest.is_empty() {
+                    true => Interest::READABLE,
+                    false => Interest::READABLE | Interest::WRITABLE,
+                }
+            };
+            tokio::select! {
+                ready = stream.ready(interest) => {
+                    if !ready?.is_readable() {
+                        continue;
+                    }
+                    match stream.try_read(&mut bytes[filled..wanted]) {
+                        Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        Ok(read) => filled += read,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                () = blocked.notified() => {}
             }
-            self.with_server(|server| server.set_wish(Wish::decode(bytes), now()));
-        }
-    }
-}
-
-/// Reads from a stream that is also written to elsewhere.
-struct Reader<'a>(&'a UnixStream);
-
-impl Reader<'_> {
-    async fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            self.0.readable().await?;
-            match self.0.try_read(&mut bytes[filled..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            if filled < wanted {
+                continue;
+            }
+            filled = 0;
+            if std::mem::replace(&mut wanted, WISH_BYTES) == WISH_BYTES {
+                self.with_server(|server| server.set_wish(Wish::decode(bytes), now()));
+            } else if bytes[0] != LINK_VERSION {
+                let version = bytes[0];
+                let reason = format!("it speaks version {version} of the link, not {LINK_VERSION}");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
         }
-        Ok(())
     }
 }

@@ -121,17 +121,18 @@ impl Server {
     /// A program is gone.
     pub fn disconnect(&mut self, id: ClientId, now: Micros) {
         let Some(client) = self.clients.remove(&id) else { return };
-        let of = |streams: Vec<(u32, ClientId)>| {
-            streams.into_iter().filter(|(_, owner)| *owner == id).map(|(index, _)| index)
-        };
-        let playbacks = self.playbacks.iter().map(|(&index, (owner, _))| (index, *owner)).collect();
-        for index in of(playbacks) {
-            self.remove_playback(index);
-        }
-        let records = self.records.iter().map(|(&index, (owner, _))| (index, *owner)).collect();
-        for index in of(records) {
-            self.remove_record(index);
-        }
+        let playbacks: Vec<u32> = self
+            .playbacks
+            .iter()
+            .filter_map(|(&index, &(owner, _))| (owner == id).then_some(index))
+            .collect();
+        playbacks.into_iter().for_each(|index| self.remove_playback(index));
+        let records: Vec<u32> = self
+            .records
+            .iter()
+            .filter_map(|(&index, &(owner, _))| (owner == id).then_some(index))
+            .collect();
+        records.into_iter().for_each(|index| self.remove_record(index));
         if client.version > 0 {
             self.announce(SubscriptionEventFacility::Client, SubscriptionEventType::Removed, id.0);
         }

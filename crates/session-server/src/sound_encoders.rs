@@ -3,6 +3,7 @@
 //! decides who is sent which quality, and when.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use opus::{Application, Bitrate, Channels, Encoder};
 use thinc_protocol::Micros;
@@ -81,7 +82,7 @@ impl QualityEncoder {
             coded(CodedFrame {
                 quality: self.quality,
                 time,
-                bytes: bytes.into(),
+                bytes,
                 last: frame.silence_follows && n + 1 == whole,
                 discontinuity: std::mem::take(&mut self.is_broken),
             });
@@ -101,36 +102,43 @@ fn opus_encoder(quality: Quality) -> opus::Result<Encoder> {
     Ok(encoder)
 }
 
-fn code(opus: &mut Option<Encoder>, quality: Quality, samples: &[f32]) -> Option<Vec<u8>> {
+fn code(opus: &mut Option<Encoder>, quality: Quality, samples: &[f32]) -> Option<Arc<[u8]>> {
     if quality.plain {
         let value = |&sample: &f32| (sample.clamp(-1.0, 1.0) * f32::from(i16::MAX)) as i16;
         return Some(samples.iter().flat_map(|sample| value(sample).to_le_bytes()).collect());
     }
     let mut packet = [0; PACKET_BYTES_MAX];
     let bytes = opus.as_mut()?.encode_float(samples, &mut packet).ok()?;
-    Some(packet[..bytes].to_vec())
+    Some(packet[..bytes].into())
 }
 
 /// The encoders in use.
 #[derive(Debug, Default)]
-pub(crate) struct SoundEncoders(BTreeMap<Quality, QualityEncoder>);
+pub(crate) struct SoundEncoders {
+    encoders: BTreeMap<Quality, QualityEncoder>,
+    /// All viewers, collected again for each frame.
+    viewers: Vec<ViewerId>,
+}
 
 impl SoundEncoders {
     /// Programs play this: it is coded for all viewers that hear it.
     pub(crate) fn handle_frame(&mut self, frame: &SoundFrame, core: &mut Session, now: Micros) {
-        let viewers: Vec<ViewerId> = core.viewers().collect();
-        for viewer in viewers {
+        self.viewers.extend(core.viewers());
+        for viewer in self.viewers.drain(..) {
             if let Some(quality) = core.sound_quality(viewer, now) {
-                let encoder = self.0.entry(quality).or_insert_with(|| QualityEncoder::new(quality));
+                let encoder =
+                    self.encoders.entry(quality).or_insert_with(|| QualityEncoder::new(quality));
                 encoder.viewers.push(viewer);
             }
         }
-        self.0.retain(|_, encoder| !encoder.viewers.is_empty());
-        for encoder in self.0.values_mut() {
-            let viewers = std::mem::take(&mut encoder.viewers);
+        self.encoders.retain(|_, encoder| !encoder.viewers.is_empty());
+        for encoder in self.encoders.values_mut() {
+            let mut viewers = std::mem::take(&mut encoder.viewers);
             encoder.handle_frame(frame, |coded| {
                 viewers.iter().for_each(|&viewer| core.handle_sound(viewer, coded.clone(), now));
             });
+            viewers.clear();
+            encoder.viewers = viewers;
         }
     }
 }
@@ -354,12 +362,12 @@ mod tests {
     fn nobody_who_is_muted_costs_an_encoder() {
         let mut world = World::new(true, 2);
         world.tone(10);
-        assert_eq!(world.encoders.0.len(), 1);
+        assert_eq!(world.encoders.encoders.len(), 1);
         world.viewer.want_sound(SoundWant { codecs: 2, muted: true, ..SoundWant::default() });
         world.exchange();
         let packets = world.packets;
         world.tone(10);
-        assert_eq!((world.encoders.0.len(), world.packets), (0, packets));
+        assert_eq!((world.encoders.encoders.len(), world.packets), (0, packets));
         world.viewer.want_sound(SoundWant { codecs: 2, ..SoundWant::default() });
         world.tone(100);
         assert!(world.packets > packets + 90);

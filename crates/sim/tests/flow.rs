@@ -4,14 +4,12 @@
 //! interface.
 
 use thinc_protocol::Micros;
-use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::DrawHint;
-use thinc_sim::{Fill, Ids, Op, Path, PathReport, World};
+use thinc_sim::{Ids, Op, Path, PathReport, World};
 
-const SIZE: Size = Size { width: 320, height: 200 };
-const WINDOW: u32 = 0x20_0001;
-const OTHER: u32 = 0x20_0002;
+mod desktop;
+
+use desktop::{Desktop, OTHER, SIZE, WINDOW};
 
 struct Run {
     world: World<Ids>,
@@ -32,27 +30,6 @@ impl Run {
         Run { world, size, step }
     }
 
-    fn draw(&mut self, rect: Rect, window: u32) {
-        let draw = Op::Draw {
-            region: rect.into(),
-            fill: Fill::Distinct,
-            hint: DrawHint::Composite,
-            window,
-        };
-        for op in [draw, Op::Finish, Op::Idle] {
-            self.world.apply(&op).unwrap();
-        }
-    }
-
-    fn wait(&mut self, time: Micros) {
-        let end = self.world.now + time;
-        while self.world.now < end {
-            for op in [Op::Shell, Op::Wait(self.step), Op::Shell] {
-                self.world.apply(&op).unwrap();
-            }
-        }
-    }
-
     /// A window that is redrawn all the time.
     fn video(&mut self, time: Micros) {
         let end = self.world.now + time;
@@ -65,25 +42,20 @@ impl Run {
     fn sent(&self) -> u64 {
         self.world.session.stats(self.world.viewer_id(0)).unwrap().bytes
     }
+}
 
-    /// Presses a key, which draws `rect` once X has it; returns the time until the viewer showed
-    /// that.
-    fn key(&mut self, delay: Micros, rect: Rect) -> Micros {
-        self.world.echoes.clear();
-        let start = self.world.now;
-        for down in [true, false] {
-            self.world.apply(&Op::Input(0, InputEvent::Key { code: 30, keysym: 0, down })).unwrap();
-        }
-        self.wait(delay + 3_000);
-        self.world.apply(&Op::Deliver(WINDOW)).unwrap();
-        self.draw(rect, WINDOW);
-        for _ in 0..400 {
-            self.wait(1_000);
-            if let Some(&(at, _)) = self.world.echoes.first() {
-                return at - start;
+impl Desktop for Run {
+    fn world(&mut self) -> &mut World<Ids> {
+        &mut self.world
+    }
+
+    fn wait(&mut self, time: Micros) {
+        let end = self.world.now + time;
+        while self.world.now < end {
+            for op in [Op::Shell, Op::Wait(self.step), Op::Shell] {
+                self.world.apply(&op).unwrap();
             }
         }
-        panic!("the key got no input response");
     }
 }
 

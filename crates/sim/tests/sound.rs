@@ -4,15 +4,15 @@
 
 use thinc_protocol::Micros;
 use thinc_protocol::sound::{SoundCodec, SoundWant};
-use thinc_protocol::viewer::{InputEvent, ViewerMessage};
-use thinc_region::{Rect, Size};
-use thinc_ring::DrawHint;
-use thinc_sim::{Fill, Ids, Op, Path, PathReport, World};
+use thinc_protocol::viewer::ViewerMessage;
+use thinc_region::Rect;
+use thinc_sim::{Ids, Op, Path, PathReport, World};
 use thinc_sound::sender::CodedFrame;
 
-const SIZE: Size = Size { width: 320, height: 200 };
-const WINDOW: u32 = 0x20_0001;
-const OTHER: u32 = 0x20_0002;
+mod desktop;
+
+use desktop::{Desktop, OTHER, SIZE};
+
 const STEP: Micros = 250;
 const FRAME_TIME: Micros = 10_000;
 /// Frames of Opus at 128 kbit/s have 161 bytes in the mean, and 251 at most.
@@ -40,18 +40,6 @@ impl Run {
         Run { world, sounds, next_sound: now, frames: 0, video_at: None }
     }
 
-    fn draw(&mut self, rect: Rect, window: u32) {
-        let draw = Op::Draw {
-            region: rect.into(),
-            fill: Fill::Distinct,
-            hint: DrawHint::Composite,
-            window,
-        };
-        for op in [draw, Op::Finish, Op::Idle] {
-            self.world.apply(&op).unwrap();
-        }
-    }
-
     /// The next frame of sound, if it is due.
     fn sound(&mut self) {
         let (viewer, now) = (self.world.viewer_id(0), self.world.now);
@@ -77,6 +65,25 @@ impl Run {
         self.world.session.handle_sound(viewer, frame, now);
     }
 
+    /// Times until keys at uneven intervals were answered, the shortest first.
+    fn keys(&mut self, delay: Micros) -> Vec<Micros> {
+        self.wait(2_000_000);
+        let mut times: Vec<Micros> = (0..24)
+            .map(|n| {
+                self.wait(70_000 + n * 1_370 % 9_000);
+                self.key(delay, Rect::at(8 * (n as i32 % 20), 8, 8, 12))
+            })
+            .collect();
+        times.sort_unstable();
+        times
+    }
+}
+
+impl Desktop for Run {
+    fn world(&mut self) -> &mut World<Ids> {
+        &mut self.world
+    }
+
     fn wait(&mut self, time: Micros) {
         let end = self.world.now + time;
         while self.world.now < end {
@@ -89,39 +96,6 @@ impl Run {
                 self.world.apply(&op).unwrap();
             }
         }
-    }
-
-    /// Presses a key, which draws `rect` once X has it; returns the time until the viewer showed
-    /// that.
-    fn key(&mut self, delay: Micros, rect: Rect) -> Micros {
-        self.world.echoes.clear();
-        let start = self.world.now;
-        for down in [true, false] {
-            self.world.apply(&Op::Input(0, InputEvent::Key { code: 30, keysym: 0, down })).unwrap();
-        }
-        self.wait(delay + 3_000);
-        self.world.apply(&Op::Deliver(WINDOW)).unwrap();
-        self.draw(rect, WINDOW);
-        for _ in 0..400 {
-            self.wait(1_000);
-            if let Some(&(at, _)) = self.world.echoes.first() {
-                return at - start;
-            }
-        }
-        panic!("the key got no input response");
-    }
-
-    /// Times until keys at uneven intervals were answered, the shortest first.
-    fn keys(&mut self, delay: Micros) -> Vec<Micros> {
-        self.wait(2_000_000);
-        let mut times: Vec<Micros> = (0..24)
-            .map(|n| {
-                self.wait(70_000 + n * 1_370 % 9_000);
-                self.key(delay, Rect::at(8 * (n as i32 % 20), 8, 8, 12))
-            })
-            .collect();
-        times.sort_unstable();
-        times
     }
 }
 
