@@ -122,7 +122,8 @@ interface Exports {
     lost: number,
     concealed: number,
     runs: number,
-  ): void;
+    nowUs: number,
+  ): number;
   viewer_barrier(): number;
   viewer_close(): void;
   viewer_presented(nowUs: number): void;
@@ -684,9 +685,10 @@ export class Decoder {
     return new Uint8Array(this.calls.memory.buffer, at, length).slice();
   }
 
-  /** What the player plays. */
-  reportSound({ heard, delayUs, received, lost, concealed, runs }: PlayerReport): void {
-    this.calls.viewer_report_sound(heard, delayUs, received, lost, concealed, runs);
+  /** What the player plays; returns how much later it is to play. */
+  reportSound(report: PlayerReport, atUs: number): number {
+    const { heard, delayUs, received, lost, concealed, runs } = report;
+    return this.calls.viewer_report_sound(heard, delayUs, received, lost, concealed, runs, atUs);
   }
 
   private outputOf(bytes: number): Uint8Array {

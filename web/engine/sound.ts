@@ -3,9 +3,9 @@
 // Path 11/13, beside the pixels: from decoder.ts, through a port of its own, to sound/worklet.ts.
 // Knows bytes and numbers; never when anything is played.
 
-import type { PlayerReport } from "../sound/messages";
+import type { PlayerReport, ToPlayerFromEngine } from "../sound/messages";
 import type { Decoder } from "./decoder";
-import type { FromEngine } from "./messages";
+import { type FromEngine, nowUs } from "./messages";
 
 /** A packet that arrives while the audio is suspended wakes the page, but no more often. */
 const WAKE_MS = 1_000;
@@ -28,12 +28,19 @@ export class EngineSound {
     if (message.port) {
       this.port?.close();
       this.port = message.port;
-      this.port.onmessage = (event: MessageEvent<PlayerReport>) =>
-        this.withDecoder((decoder) => decoder.reportSound(event.data));
+      this.port.onmessage = (event: MessageEvent<PlayerReport>) => this.report(event.data);
     }
     this.muted = message.muted;
     this.suspended = message.suspended;
     this.withDecoder((decoder) => decoder.wantSound(this.muted));
+  }
+
+  private report(report: PlayerReport): void {
+    this.withDecoder((decoder) => {
+      const extraUs = decoder.reportSound(report, nowUs());
+      const message: ToPlayerFromEngine = { extraUs };
+      this.port?.postMessage(message);
+    });
   }
 
   /** A connection begins. */

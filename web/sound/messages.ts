@@ -12,6 +12,14 @@ export type ToPlayer =
   /** The audio was suspended, and its clock stood still. */
   | { type: "resumed" };
 
+/** Of the engine to the player: a message of the session, or what the connection asks for. */
+export type ToPlayerFromEngine =
+  | Uint8Array<ArrayBuffer>
+  /** A connection begins. */
+  | "reset"
+  /** Sound is to be so much later, for pictures that are seen later. */
+  | { extraUs: number };
+
 /** What a SOUND STATE tells the session; as crates/sound-web/src/lib.rs orders it. */
 export interface PlayerReport {
   heard: number;

@@ -4,7 +4,7 @@
 // Calls and copies only: jitter buffer, decoder and resampling are on the other side of the
 // exports. Its clock is the audio's own, so that packets are stamped by what was played meanwhile.
 
-import type { FromPlayer, PlayerReport, ToPlayer } from "./messages";
+import type { FromPlayer, PlayerReport, ToPlayer, ToPlayerFromEngine } from "./messages";
 
 /** The exports of crates/sound-web/src/lib.rs; addresses are bytes of `memory`. */
 interface Exports {
@@ -13,6 +13,7 @@ interface Exports {
   player_message(bytes: number, nowUs: number): number;
   player_pull(samples: number, nowUs: number): number;
   player_volume(volume: number): void;
+  player_extra(us: number): void;
   player_reset(): void;
   player_clock_stopped(nowUs: number): void;
   player_silence(): number;
@@ -63,7 +64,7 @@ class ThincPlayer extends AudioWorkletProcessor {
     switch (message.type) {
       case "engine":
         this.engine = message.port;
-        this.engine.onmessage = (event: MessageEvent<Uint8Array | "reset">) =>
+        this.engine.onmessage = (event: MessageEvent<ToPlayerFromEngine>) =>
           this.receive(event.data);
         break;
       case "volume":
@@ -80,10 +81,14 @@ class ThincPlayer extends AudioWorkletProcessor {
     }
   }
 
-  private receive(message: Uint8Array | "reset"): void {
+  private receive(message: ToPlayerFromEngine): void {
     if (message === "reset") {
       this.calls.player_reset();
       this.calls.player_volume(this.volume);
+      return;
+    }
+    if (!(message instanceof Uint8Array)) {
+      this.calls.player_extra(message.extraUs);
       return;
     }
     if (message.length > MESSAGE_BYTES_MAX) return;
@@ -100,7 +105,11 @@ class ThincPlayer extends AudioWorkletProcessor {
     const at = this.calls.player_pull(samples, this.nowUs);
     const { buffer } = this.calls.memory;
     // The same 375 times a second, unless the memory has grown: no garbage on the audio thread.
-    if (this.left.buffer !== buffer || this.left.byteOffset !== at || this.left.length !== samples) {
+    if (
+      this.left.buffer !== buffer ||
+      this.left.byteOffset !== at ||
+      this.left.length !== samples
+    ) {
       this.left = new Float32Array(buffer, at, samples);
       this.right = new Float32Array(buffer, at + 4 * samples, samples);
     }

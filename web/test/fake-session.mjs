@@ -350,6 +350,7 @@ function parseMessage(kind, byte, number, signed, rest) {
         lost: number(),
         concealed: number(),
         runs: number(),
+        lagUs: rest().length > 0 ? signed() : undefined,
       };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };

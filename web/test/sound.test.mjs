@@ -60,6 +60,25 @@ function play(t, viewer, first = 0) {
   return stop;
 }
 
+/** A video beside it, whose frames are drawn when they are sent, on the same clock. */
+function show(t, viewer) {
+  const began = performance.now();
+  const [size, place] = [
+    { width: 16, height: 16 },
+    { x: 8, y: 8, width: 16, height: 16 },
+  ];
+  const samples = Buffer.alloc((16 * 16 * 3) / 2, 16);
+  let seq = 2;
+  const init = draw.videoInit(0, 0, size, { x: 0, y: 0, ...size }, place);
+  viewer.send(message.update(seq, 1, [init]));
+  const timer = setInterval(() => {
+    seq += 1;
+    const timeUs = Math.round((performance.now() - began) * 1000);
+    viewer.send(message.update(seq, 1, [draw.videoPlain(0, timeUs, [place], samples)]));
+  }, 4 * FRAME_MS);
+  t.after(() => clearInterval(timer));
+}
+
 test("sound begins with the first click, is played and reported", async (t) => {
   const { page, viewer, hello } = await opened(t);
   assert.ok(hello.caps & PLAYS, "the page announces that it plays sound");
@@ -71,8 +90,10 @@ test("sound begins with the first click, is played and reported", async (t) => {
   await viewer.receive((m) => m.kind === "soundWant" && !m.muted);
   viewer.send(message.soundFormat(0));
   play(t, viewer);
+  show(t, viewer);
   const state = await viewer.receive((m) => m.kind === "soundState" && m.received > 150);
   assert.equal(state.lost, 0);
+  assert.ok(state.lagUs > -100_000 && state.lagUs < 500_000, `it lags by ${state.lagUs} us`);
   assert.ok(state.heard > 0, "the time of what is heard is reported");
   const report = await page.evaluate(() => window.thinc.sound());
   assert.ok(report.received > 0 && report.delayUs > 0);

@@ -215,6 +215,11 @@ impl Keyboard {
         self.take_session_layout(viewer)
     }
 
+    /// The viewer that typed last, if it is still connected.
+    pub(crate) fn typed_last(&self) -> Option<ViewerId> {
+        self.typed_last
+    }
+
     // ---- keys
 
     /// A viewer's key, with the physical code and the keysym of its layout, each 0 if unknown.

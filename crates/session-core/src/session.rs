@@ -51,6 +51,7 @@ use crate::viewer::{ProposalStats, SessionContext, Viewer, ViewerId, ViewerStats
 
 use displays::Outputs;
 use input::QueuedRequest;
+use sound::SoundLatency;
 
 /// Most requests that wait for the driver. Past it motion is dropped, and a viewer that sends keys
 /// is disconnected.
@@ -183,6 +184,7 @@ pub struct Session {
     lossy: LossyPolicy,
     video: VideoPolicy,
     has_sound: bool,
+    sound_latency: SoundLatency,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -235,6 +237,7 @@ impl Session {
             lossy: config.lossy,
             video: config.video,
             has_sound: false,
+            sound_latency: SoundLatency::default(),
             #[cfg(feature = "mutations")]
             mutation: None,
         }

@@ -206,6 +206,7 @@ pub(crate) struct Actor {
     sound_control: Option<SoundControl>,
     /// What it was told last.
     is_heard: bool,
+    sound_latency: Micros,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
     /// The library that encodes video frames.
@@ -291,6 +292,7 @@ impl Actor {
             sound: SoundEncoders::default(),
             sound_control,
             is_heard: false,
+            sound_latency: 0,
             video: config.video.policy(config.lossless),
             video_library: crate::video::library(&config.video_encoder),
             start,
@@ -481,13 +483,18 @@ impl Actor {
         }
     }
 
-    /// Without a listener the sound server sends nothing.
+    /// Without a listener the sound server sends nothing; programs are told how late they are
+    /// heard.
     fn update_listening(&mut self) {
         let Some(control) = &self.sound_control else { return };
         let is_heard = self.core.is_heard();
         // After every message: the control has a lock.
         if std::mem::replace(&mut self.is_heard, is_heard) != is_heard {
             control.set_listening(is_heard);
+        }
+        let latency = self.core.sound_latency();
+        if std::mem::replace(&mut self.sound_latency, latency) != latency {
+            control.set_latency(Duration::from_micros(latency));
         }
     }
 

@@ -119,6 +119,12 @@ pub extern "C" fn player_volume(volume: f32) {
     with(|page| page.player.set_volume(volume));
 }
 
+/// Sound is to be so many microseconds later than jitter asks for.
+#[unsafe(no_mangle)]
+pub extern "C" fn player_extra(us: f64) {
+    with(|page| page.player.set_extra(micros(us)));
+}
+
 /// Another connection begins: its packets are counted from 0 again.
 #[unsafe(no_mangle)]
 pub extern "C" fn player_reset() {

@@ -43,6 +43,8 @@ const CATCH_UP_FROM: i64 = 20_000;
 const CATCH_UP_TO: i64 = 5_000;
 /// A lower rate stretches the sound so that the delay grows: at once, or frames are lost.
 const STRETCH: f64 = 0.95;
+/// The same if sound only waits for pictures that are seen later: not urgent.
+const STRETCH_EXTRA: f64 = 0.98;
 /// A higher one shortens the delay: not urgent.
 const SHRINK: f64 = 1.02;
 /// Otherwise at most so much, which nobody hears (a tenth of a semitone).
@@ -362,7 +364,7 @@ impl JitterBuffer {
     /// Makes sound so much later than jitter asks for, for pictures that are seen later; at most
     /// 150 ms in all.
     pub fn set_extra(&mut self, extra: Micros) {
-        self.extra = extra;
+        self.extra = extra.min(DELAY_MAX);
     }
 
     /// How long after the quickest frame's arrival frames are played. `lead`: how long before its
@@ -502,6 +504,9 @@ impl JitterBuffer {
             _ => CatchUp::None,
         };
         self.rate = match self.catch_up {
+            CatchUp::Stretch if error.saturating_add(self.extra as i64) > -CATCH_UP_FROM => {
+                STRETCH_EXTRA
+            }
             CatchUp::Stretch => STRETCH,
             CatchUp::Shrink => SHRINK,
             CatchUp::None => 1.0 + (error as f64 / FINE_TIME).clamp(-FINE, FINE),

@@ -23,6 +23,7 @@ use crate::datagram_order::{DatagramOrder, Decision, QueuedUpdate};
 use crate::event::{CursorPixels, EventQueue, ViewerEvent};
 use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
+use crate::lip_sync::LipSync;
 use crate::outbox::Outbox;
 use crate::path_watch::PathWatch;
 use crate::sound::SoundChannel;
@@ -50,6 +51,7 @@ pub(crate) struct State {
     pub(crate) clipboard: Clipboard,
     pub(crate) videos: Videos,
     pub(crate) sound: SoundChannel,
+    pub(crate) lip_sync: LipSync,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
     pub(crate) stream_tail: StreamTail,
@@ -139,6 +141,7 @@ impl State {
             clipboard: Clipboard::new(clipboard),
             videos: Videos::new(caps),
             sound: SoundChannel::new(caps),
+            lip_sync: LipSync::default(),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
             path_watch: PathWatch::default(),

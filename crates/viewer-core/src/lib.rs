@@ -12,6 +12,7 @@ mod event;
 mod framebuffer;
 mod held_input;
 mod layers;
+mod lip_sync;
 mod lossy_mask;
 mod outbox;
 mod path_watch;

@@ -116,10 +116,14 @@ impl Viewer {
         self.state.sound.queue.pop_front()
     }
 
-    /// Tells the session what is played: every second while there is sound.
-    pub fn report_sound(&mut self, state: SoundState) {
+    /// Tells the session what is played at `now`, every second while there is sound; the lag is
+    /// measured here. Returns how much later than jitter asks for the player is to make sound, in
+    /// microseconds.
+    pub fn report_sound(&mut self, state: SoundState, now: Micros) -> Micros {
         if self.state.sound.is_on && !self.state.closed {
-            self.state.outbox.push(&ViewerMessage::SoundState(state));
+            let lag_us = self.state.lip_sync.handle_heard(state.heard, now);
+            self.state.outbox.push(&ViewerMessage::SoundState(SoundState { lag_us, ..state }));
         }
+        self.state.lip_sync.extra()
     }
 }

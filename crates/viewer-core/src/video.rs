@@ -136,6 +136,8 @@ struct Waiting {
     place: Rect,
     /// The part of its clip that nothing was drawn over since.
     unwritten: Region,
+    /// When it was drawn, on the session's clock.
+    time: Micros,
     received: Micros,
     len: usize,
     /// The access unit, until the shell takes it.
@@ -185,6 +187,8 @@ pub(crate) struct Videos {
     /// Present if the shell paints frames itself.
     layers: Option<Layers>,
     spare: Vec<Vec<u8>>,
+    /// The newest time of a frame that was painted, until it is presented.
+    painted: Option<Micros>,
     pub(crate) stats: VideoStats,
 }
 
@@ -204,7 +208,7 @@ impl Videos {
             VideoCommand::Init { id, codec, source, place } => {
                 self.start(id, codec, source, place)?
             }
-            VideoCommand::Next { id, ref clip, frame, .. } => {
+            VideoCommand::Next { id, time, ref clip, frame } => {
                 let stream = self.stream(id)?;
                 if !stream.place.contains(&clip.extents()) {
                     return Err(VideoError::OutsidePlace(id));
@@ -230,6 +234,7 @@ impl Videos {
                         framebuffer.handle_painted(clip, Fidelity::Lossless);
                         self.stats.plain += 1;
                         self.stats.shown += 1;
+                        self.painted = self.painted.max(Some(time));
                         return Ok(clip.area());
                     }
                     FrameData::Coded { .. } if stream.codec == Codec::None => {
@@ -237,7 +242,7 @@ impl Videos {
                     }
                     FrameData::Coded { keyframe, data } => {
                         framebuffer.add_lossy(clip);
-                        self.enqueue(id, clip, keyframe, data, now);
+                        self.enqueue(id, clip, (keyframe, time), data, now);
                     }
                 }
             }
@@ -411,7 +416,14 @@ impl Videos {
     }
 
     /// A compressed frame arrived: it waits for the decoder, unless it cannot be decoded.
-    fn enqueue(&mut self, id: u16, clip: &Region, keyframe: bool, data: &[u8], now: Micros) {
+    fn enqueue(
+        &mut self,
+        id: u16,
+        clip: &Region,
+        (keyframe, time): (bool, Micros),
+        data: &[u8],
+        now: Micros,
+    ) {
         self.stats.coded += 1;
         self.stats.keyframes += u64::from(keyframe);
         let serial = self.next_number();
@@ -450,6 +462,7 @@ impl Videos {
             source: stream.source,
             place: stream.place,
             unwritten: clip.clone(),
+            time,
             received: now,
             len: data.len(),
             data: Some(copy),
@@ -569,12 +582,19 @@ impl Videos {
             // Older frames that are decoded later must not paint over it.
             subtract_from(self.waiting.iter_mut().take_while(|older| older.serial < serial), clip);
             let delay_us = now.saturating_sub(frame.received);
+            self.painted = self.painted.max(Some(frame.time));
             self.stats.shown += 1;
             self.stats.delay_us = Some(delay_us);
             self.stats.delay_max_us = self.stats.delay_max_us.max(Some(delay_us));
         }
         self.settle();
         (pixels > 0).then_some((frame.received, pixels))
+    }
+
+    /// The time of the newest frame that was painted since this was asked last: it is presented
+    /// now.
+    pub(crate) fn take_painted(&mut self) -> Option<Micros> {
+        self.painted.take()
     }
 
     fn decoded(&mut self, stream: u64) {

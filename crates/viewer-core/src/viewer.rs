@@ -514,6 +514,9 @@ impl Viewer {
     pub fn handle_presented(&mut self, now: Micros) {
         let Some((update, since)) = self.state.unpresented.take() else { return };
         let delay_us = now.saturating_sub(since);
+        if let Some(time) = self.state.videos.take_painted() {
+            self.state.lip_sync.handle_presented(time, now);
+        }
         self.state.stats.presented(now);
         self.state.stats.present_delay_us = Some(delay_us);
         let delay_us = u32::try_from(delay_us).unwrap_or(u32::MAX);

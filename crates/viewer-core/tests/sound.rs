@@ -72,7 +72,7 @@ fn what_is_wanted_is_told_once_the_session_has_sound() {
     assert_eq!(sent(&mut viewer), []);
     let muted = SoundWant { muted: true, ..WANT };
     viewer.want_sound(muted);
-    viewer.report_sound(SoundState { received: 5, ..SoundState::default() });
+    viewer.report_sound(SoundState { received: 5, ..SoundState::default() }, 0);
     assert_eq!(
         sent(&mut viewer),
         [
@@ -87,7 +87,7 @@ fn a_session_without_sound_is_asked_for_none() {
     let mut viewer = viewer(ViewerCaps::SOUND);
     viewer.want_sound(WANT);
     greet(&mut viewer, 0);
-    viewer.report_sound(SoundState::default());
+    viewer.report_sound(SoundState::default(), 0);
     assert!(!viewer.has_sound());
     assert_eq!(sent(&mut viewer), []);
 }

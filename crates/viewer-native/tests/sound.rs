@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use desk::{Desk, until, xvfb};
+use thinc_protocol::command::Command;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::sound::{SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundWant};
+use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
 use thinc_protocol::viewer::ViewerMessage;
+use thinc_region::{Rect, Size};
 
 const KEY_LEFTCTRL: u16 = 29;
 const KEY_LEFTALT: u16 = 56;
@@ -21,6 +24,12 @@ const FRAME: u16 = 240;
 const FRAME_TIME: Duration = Duration::from_millis(5);
 const LEFT: i16 = 0x3000;
 const RIGHT: i16 = -0x1000;
+
+/// Where a video is shown, and its samples, which are black.
+const PLACE: Rect = Rect::at(8, 8, 16, 16);
+const SAMPLES: [u8; 16 * 16 * 3 / 2] = [16; 16 * 16 * 3 / 2];
+/// Packets of sound for a frame of it: 25 a second.
+const PACKETS_PER_PICTURE: u32 = 8;
 
 /// A viewer with an audio device that is this file.
 struct Listener {
@@ -53,8 +62,22 @@ impl Listener {
         });
     }
 
+    fn start_video(&self) {
+        let size = Size { width: 16, height: 16 };
+        let source = Source { size, crop: size.rect() };
+        let init = VideoCommand::Init { id: 0, codec: Codec::None, source, place: PLACE };
+        self.desk.fake.commands(&[Command::Video(init)]);
+    }
+
+    /// A frame that was drawn now, on the clock of the sound.
+    fn show(&self, time: Duration) {
+        let frame = FrameData::Plain { layout: SampleLayout::Yuv420, data: &SAMPLES };
+        let (time, clip) = (time.as_micros() as u64, PLACE.into());
+        self.desk.fake.commands(&[Command::Video(VideoCommand::Next { id: 0, time, clip, frame })]);
+    }
+
     /// Plays a constant for this time, as fast as it goes by.
-    fn play(&self, number: &mut u32, time: Duration) {
+    fn play(&self, number: &mut u32, time: Duration, has_video: bool) {
         let frame: Vec<u8> =
             (0..FRAME).flat_map(|_| [LEFT.to_le_bytes(), RIGHT.to_le_bytes()].concat()).collect();
         let began = Instant::now();
@@ -73,6 +96,9 @@ impl Listener {
                 frames: vec![SoundFrame { back: 0, bytes: &frame }],
             }));
             *number += 1;
+            if has_video && number.is_multiple_of(PACKETS_PER_PICTURE) {
+                self.show(FRAME_TIME * *number);
+            }
         }
     }
 }
@@ -102,13 +128,19 @@ fn packets_reach_the_audio_device_which_is_closed_in_silence() {
         frame: FRAME,
     }));
     let mut number = 0;
-    listener.play(&mut number, Duration::from_secs(3));
+    listener.start_video();
+    listener.play(&mut number, Duration::from_secs(3), true);
     let state = listener.desk.fake.wait_for("a report", |message| match message {
-        ViewerMessage::SoundState(state) if state.received > 200 => Some(*state),
+        ViewerMessage::SoundState(state) => {
+            (state.received > 200 && state.lag_us.is_some()).then_some(*state)
+        }
         _ => None,
     });
     assert_eq!(state.lost, 0);
     assert!(state.heard > 0, "the time of what is heard is reported");
+    let lag = state.lag_us.expect("a video was shown while sound was heard");
+    // At least a frame of the jitter buffer and a device's buffer; Xvfb shows pixels at once.
+    assert!((10_000..200_000).contains(&lag), "sound is {lag} us later than the picture");
     until("half of it in the device's file", || {
         (heard(&listener.file).0 > 48_000 * 3 / 2).then_some(())
     });
@@ -122,7 +154,7 @@ fn packets_reach_the_audio_device_which_is_closed_in_silence() {
     });
     // The device is opened again, and with it a new file.
     std::fs::remove_file(&listener.file).unwrap();
-    listener.play(&mut number, Duration::from_secs(1));
+    listener.play(&mut number, Duration::from_secs(1), false);
     until("sound after silence", || (heard(&listener.file).0 > 48_000 / 4).then_some(()));
 }
 

@@ -505,7 +505,8 @@ pub extern "C" fn viewer_sound_at() -> *const u8 {
 }
 
 /// What the player reports: the time of what is heard, microseconds from arrival to ear, packets
-/// received and lost, frames concealed, and runs of lost packets.
+/// received and lost, frames concealed, and runs of lost packets. Returns how many microseconds
+/// later the player is to make sound.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_report_sound(
     heard: f64,
@@ -514,8 +515,10 @@ pub extern "C" fn viewer_report_sound(
     lost: u32,
     concealed: u32,
     runs: u32,
-) {
-    with(|page| page.report_sound(micros(heard), [delay_us, received, lost, concealed, runs]));
+    now_us: f64,
+) -> f64 {
+    let numbers = [delay_us, received, lost, concealed, runs];
+    with(|page| page.report_sound(micros(heard), numbers, micros(now_us)) as f64)
 }
 
 /// All damage taken so far is on the canvas.

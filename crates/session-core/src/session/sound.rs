@@ -1,5 +1,6 @@
 //! Path 10/13, beside the pixels: under session.rs, from the shell's encoders, to the viewers'
-//! lanes of sound. Knows which viewer plays what; never samples or codecs.
+//! lanes of sound; and back, how late programs are told that they are heard. Knows which viewer
+//! plays what; never samples or codecs.
 
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::ViewerMessage;
@@ -8,7 +9,31 @@ use thinc_sound::sender::CodedFrame;
 
 use super::Session;
 use crate::packer::Packer;
-use crate::viewer::{ViewerId, Violation};
+use crate::viewer::{Viewer, ViewerId, Violation};
+
+/// 1 s: longest latency that programs are told; players delay their pictures by it.
+const LATENCY_MAX: i64 = 1_000_000;
+/// 15 ms: a smaller change is not seen, and players need seconds to follow each.
+const LATENCY_STEP: u64 = 15_000;
+/// 2 s: least time between two changes.
+const LATENCY_INTERVAL: Micros = 2_000_000;
+
+/// What programs are told of how much later sound is heard than pictures are seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SoundLatency {
+    latency: Micros,
+    changed_at: Option<Micros>,
+}
+
+impl SoundLatency {
+    fn follow(&mut self, lag: i64, now: Micros) {
+        let latency = lag.clamp(0, LATENCY_MAX).unsigned_abs();
+        let is_due = self.changed_at.is_none_or(|at| now >= at + LATENCY_INTERVAL);
+        if is_due && latency.abs_diff(self.latency) > LATENCY_STEP {
+            (self.latency, self.changed_at) = (latency, Some(now));
+        }
+    }
+}
 
 impl Session {
     /// Whether the session has sound; for viewers that connect from now on.
@@ -42,6 +67,21 @@ impl Session {
         self.viewer_mut(id).is_some_and(|viewer| viewer.transmit_sound_datagrams(packer, now))
     }
 
+    /// How much later sound is heard than the picture of the same moment is seen, in microseconds,
+    /// as programs are to be told; they delay their pictures by it. That of the viewer that typed
+    /// last, if it plays sound.
+    pub fn sound_latency(&self) -> Micros {
+        self.sound_latency.latency
+    }
+
+    /// The viewer whose lag programs are told: the one that typed last, or else the newest.
+    fn leading_listener(&self) -> Option<&Viewer> {
+        let typed_last = self.keyboard.typed_last();
+        let listeners = || self.viewers.iter().filter(|viewer| viewer.wants_sound());
+        let typist = listeners().find(|viewer| Some(viewer.id) == typed_last);
+        typist.or_else(|| listeners().next_back())
+    }
+
     pub(super) fn handle_sound_message(
         &mut self,
         at: usize,
@@ -51,8 +91,100 @@ impl Session {
         let viewer = &mut self.viewers[at];
         match message {
             ViewerMessage::SoundWant(want) => viewer.want_sound(want),
-            ViewerMessage::SoundState(state) => viewer.sound_state(state, now),
+            ViewerMessage::SoundState(state) => {
+                viewer.sound_state(state, now)?;
+                if let Some(lag) = self.leading_listener().and_then(Viewer::sound_lag) {
+                    self.sound_latency.follow(lag, now);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thinc_protocol::sound::{SoundCodec, SoundState, SoundWant};
+    use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerHello};
+    use thinc_region::Size;
+
+    use super::*;
+    use crate::Config;
+
+    struct World {
+        session: Session,
+        now: Micros,
+    }
+
+    impl World {
+        fn say(&mut self, id: ViewerId, message: &ViewerMessage) {
+            self.session.handle_message(id, message, self.now).unwrap();
+        }
+
+        fn listener(&mut self) -> ViewerId {
+            let id = self.session.add_viewer(
+                &ViewerHello {
+                    version: 1,
+                    caps: ViewerCaps::SOUND,
+                    size: Size::default(),
+                    message_bytes_max: 1 << 20,
+                    name: "listener".into(),
+                },
+                self.now,
+            );
+            self.want(id, false);
+            id
+        }
+
+        fn want(&mut self, id: ViewerId, muted: bool) {
+            let want = SoundWant { codecs: SoundCodec::Opus.bit(), muted, ..Default::default() };
+            self.say(id, &ViewerMessage::SoundWant(want));
+        }
+
+        /// What programs are told after this report.
+        fn report(&mut self, id: ViewerId, lag_us: Option<i32>) -> Micros {
+            self.now += LATENCY_INTERVAL;
+            let state = SoundState { heard: 1, delay_us: 50_000, lag_us, ..Default::default() };
+            self.say(id, &ViewerMessage::SoundState(state));
+            self.session.sound_latency()
+        }
+    }
+
+    #[test]
+    fn the_viewer_that_typed_last_decides_or_else_the_newest_that_hears() {
+        let size = Size { width: 64, height: 64 };
+        let mut session = Session::new(Config::new("sound", size));
+        session.handle_attach(size);
+        session.set_sound(true);
+        let mut world = World { session, now: 0 };
+        let (first, second) = (world.listener(), world.listener());
+        assert_eq!(world.report(first, Some(100_000)), 0);
+        assert_eq!(world.report(second, Some(200_000)), 200_000);
+        assert_eq!(world.report(first, Some(100_000)), 200_000);
+        let event = InputEvent::Key { code: 30, keysym: 0x61, down: true };
+        world.say(first, &ViewerMessage::Input(Input { seq: 1, event }));
+        while world.session.poll_request(world.now).is_some() {}
+        assert_eq!(world.report(second, Some(200_000)), 100_000);
+        // No video is shown: the delay from arrival to ear stands for the lag.
+        assert_eq!(world.report(first, None), 50_000);
+        world.want(first, true);
+        assert_eq!(world.report(second, Some(200_000)), 200_000);
+    }
+
+    #[test]
+    fn programs_are_told_of_changes_that_are_seen_and_seldom() {
+        let mut told = SoundLatency::default();
+        let mut follow = |lag, now| {
+            told.follow(lag, now);
+            told.latency
+        };
+        assert_eq!(follow(14_000, 0), 0);
+        assert_eq!(follow(40_000, 1_000_000), 40_000);
+        assert_eq!(follow(200_000, 2_900_000), 40_000, "2 s have not passed");
+        assert_eq!(follow(200_000, 3_000_000), 200_000);
+        assert_eq!(follow(185_000, 9_000_000), 200_000);
+        assert_eq!(follow(3_000_000_000, 10_000_000), 1_000_000);
+        assert_eq!(follow(-50_000, 20_000_000), 0, "sound cannot be said to be early");
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct SoundLane {
     choice: QualityChoice,
     redundancy: Redundancy,
     sender: Sender,
+    /// By how many microseconds sound is heard later than the picture of the same moment is seen,
+    /// as the viewer said last.
+    lag: Option<i64>,
 }
 
 impl SoundLane {
@@ -54,8 +57,19 @@ impl Viewer {
     }
 
     pub(crate) fn sound_state(&mut self, state: &SoundState, now: Micros) -> Result<(), Violation> {
-        self.sound.as_mut().ok_or(Violation::Sound)?.redundancy.handle_state(state, now);
+        let lane = self.sound.as_mut().ok_or(Violation::Sound)?;
+        lane.redundancy.handle_state(state, now);
+        if state.heard > 0 {
+            // While no video is shown: pixels are seen when they arrive.
+            let lag = state.lag_us.map_or(i64::from(state.delay_us), i64::from);
+            lane.lag = Some(lag);
+        }
         Ok(())
+    }
+
+    /// By how much sound is heard later than pictures are seen.
+    pub(crate) fn sound_lag(&self) -> Option<i64> {
+        self.sound.as_ref()?.lag
     }
 
     /// Whether it plays sound now.

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use thinc_protocol::sound::{SoundCodec, SoundWant};
-use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_protocol::sound::{SoundCodec, SoundState, SoundWant};
+use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_transport::connect;
 
 use crate::harness::{
@@ -151,6 +151,44 @@ fn what_a_program_plays_reaches_viewers_but_those_that_are_muted() {
     let until = |message: &Message| matches!(message, Message::Sound(_) | Message::Pong);
     assert_eq!(muted.until(until), Message::Pong);
     player.wait().unwrap();
+}
+
+/// How late programs are told to be heard, in microseconds.
+fn told_latency(session: &Session) -> u64 {
+    let mut pactl = program(session, "pactl", &["list", "sinks"]);
+    let output = pactl.env("LC_ALL", "C").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("Latency: "));
+    line.and_then(|line| line.split_whitespace().next()).unwrap().parse().unwrap()
+}
+
+#[test]
+fn programs_are_told_how_late_the_viewer_that_types_hears_them() {
+    let session = session(&[]);
+    let viewer = || {
+        let connection = connect(&session.link(), &connect_options()).unwrap();
+        let mut viewer = Viewer::with_caps(connection, ViewerCaps::SOUND);
+        let codecs = SoundCodec::Opus.bit();
+        viewer.send(&ViewerMessage::SoundWant(SoundWant { codecs, ..SoundWant::default() }));
+        viewer.wait_complete();
+        viewer
+    };
+    let report = |viewer: &mut Viewer, lag_us| {
+        let state = SoundState { heard: 1, lag_us: Some(lag_us), ..SoundState::default() };
+        viewer.send(&ViewerMessage::SoundState(state));
+    };
+    // The server adds what it reads at a time.
+    let is_near = |wanted: u64| (wanted..wanted + 25_000).contains(&told_latency(&session));
+    assert!(is_near(0));
+    let (mut typist, mut other) = (viewer(), viewer());
+    report(&mut other, 180_000);
+    wait_until("programs are told of the newest viewer", || is_near(180_000).then_some(()));
+    typist.send(&ViewerMessage::Input(Input { seq: 1, event: InputEvent::Char('x') }));
+    wait_until("they are told of the one that types", || {
+        report(&mut typist, 400_000);
+        report(&mut other, 180_000);
+        is_near(400_000).then_some(())
+    });
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl State {
         if now >= self.sound.report_at {
             self.sound.report_at = now + REPORT_INTERVAL;
             let Report { heard, delay_us, counts } = self.sound.report();
-            self.viewer.report_sound(SoundState {
+            let state = SoundState {
                 heard: heard.unwrap_or(0),
                 delay_us,
                 received: counts.received,
@@ -149,7 +149,9 @@ impl State {
                 concealed: counts.concealed,
                 runs: counts.runs,
                 lag_us: None,
-            });
+            };
+            let extra = self.viewer.report_sound(state, now);
+            self.sound.lock().set_extra(extra);
         }
     }
 

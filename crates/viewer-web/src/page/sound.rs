@@ -53,12 +53,11 @@ impl Page {
         &self.sound
     }
 
-    /// What is played, in the order of the player's report.
-    pub(crate) fn report_sound(&mut self, heard: u64, numbers: [u32; 5]) {
+    /// What is played at `now`, in the order of the player's report; returns how much later the
+    /// player is to make sound.
+    pub(crate) fn report_sound(&mut self, heard: u64, numbers: [u32; 5], now: u64) -> u64 {
         let [delay_us, received, lost, concealed, runs] = numbers;
         let state = SoundState { heard, delay_us, received, lost, concealed, runs, lag_us: None };
-        if let Some(viewer) = &mut self.viewer {
-            viewer.report_sound(state);
-        }
+        self.viewer.as_mut().map_or(0, |viewer| viewer.report_sound(state, now))
     }
 }
