@@ -149,6 +149,9 @@ function handleMessage(message: FromEngine): void {
     case "notice":
       announcement.show(message.text);
       break;
+    case "players":
+      sound.showPlayers(message.names);
+      break;
     case "clipPolicy":
       copying.show(message.policy);
       break;
@@ -423,6 +426,7 @@ const copying = new CopyingChoice(element<HTMLSelectElement>("menu-clipboard"), 
 const sound = new Sound({
   mute: element<HTMLButtonElement>("menu-mute"),
   volume: element<HTMLInputElement>("menu-volume"),
+  players: element("menu-players"),
   base: new URL("./", document.baseURI),
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),

@@ -420,6 +420,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
                 SoundFrame { back: 3, bytes: &[3] },
             ],
         }),
+        SessionMessage::SoundPlayers(vec!["Firefox".into(), "mpv".into()]),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,

@@ -178,6 +178,7 @@ export type DecoderEvent =
   | { type: "notice"; text: string }
   | { type: "name"; name: string }
   | { type: "clipPolicy"; policy: ClipboardPolicy }
+  | { type: "players"; names: string[] }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -761,6 +762,10 @@ export class Decoder {
             type: "clipPolicy",
             policy: { toSession: (a & 1) !== 0, fromSession: (a & 2) !== 0 },
           };
+        case 22: {
+          const names = this.text();
+          return { type: "players", names: names === "" ? [] : names.split("\n") };
+        }
         default:
           // Unused here: echoes (they are in the statistics) and pointer motions of the session (a
           // page cannot follow).

@@ -771,6 +771,7 @@ export class Engine {
       case "notice":
       case "name":
       case "clipPolicy":
+      case "players":
         this.post(event);
         break;
       case "barrier":

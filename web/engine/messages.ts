@@ -335,5 +335,7 @@ export type FromEngine =
   | { type: "clipRefused"; why: ClipFailure; bytes: number; limit: number }
   /** The session has sound; or some has arrived while the page's audio was suspended. */
   | { type: "sound"; state: "available" | "arrived" }
+  /** These programs play now. */
+  | { type: "players"; names: string[] }
   | { type: "answer"; id: number; value: undefined | Pixels | Stats }
   | { type: "failed"; id: number; reason: string };

@@ -13,6 +13,8 @@ const VOLUME_STEP = 0.1;
 export interface SoundOptions {
   mute: HTMLButtonElement;
   volume: HTMLInputElement;
+  /** Who plays, in words. */
+  players: HTMLElement;
   /** Where worklet.js and sound.wasm are. */
   base: URL;
   send(message: ToEngine, transfer?: Transferable[]): void;
@@ -59,6 +61,14 @@ export class Sound {
   /** Sound has arrived while the audio was suspended. */
   arrived(): void {
     void this.resume();
+  }
+
+  /** These programs play. */
+  showPlayers(names: readonly string[]): void {
+    const { players } = this.options;
+    // Also a hidden element describes the button.
+    players.textContent = names.length === 0 ? "" : `Playing: ${names.join(", ")}`;
+    players.hidden = names.length === 0;
   }
 
   toggleMute(): void {

@@ -87,6 +87,7 @@ export const message = {
       varint(bytes.length),
       bytes,
     ),
+  soundPlayers: (names) => frame(0x19, varint(names.length), ...names.map(text)),
   relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>

@@ -108,6 +108,21 @@ test("sound begins with the first click, is played and reported", async (t) => {
   assert.deepEqual(page.problems, []);
 });
 
+test("the menu says who plays, to screen readers too", async (t) => {
+  const { page, viewer } = await opened(t);
+  await viewer.receive((m) => m.kind === "soundWant");
+  await page.keyboard.press("Control+Alt+m");
+  assert.ok(await page.locator("#menu-players").isHidden());
+  viewer.send(message.soundPlayers(["Firefox", "mpv <b>"]));
+  const words = page.getByText("Playing: Firefox, mpv <b>");
+  await words.waitFor();
+  const described = await page.locator("#menu-mute").getAttribute("aria-describedby");
+  assert.equal(described, await words.getAttribute("id"));
+  viewer.send(message.soundPlayers([]));
+  await words.waitFor({ state: "hidden" });
+  assert.deepEqual(page.problems, []);
+});
+
 test("an address can say that nothing is to be heard", async (t) => {
   const { page, viewer, hello } = await opened(t, { query: "?sound=off" });
   assert.equal(hello.caps & PLAYS, 0);

@@ -596,11 +596,7 @@ fn format_of(
 }
 
 /// Parts of the format may be left to the device.
-fn fix(
-    mut spec: SampleSpec,
-    mut map: ChannelMap,
-    flags: &StreamFlags,
-) -> (SampleSpec, ChannelMap) {
+fn fix(mut spec: SampleSpec, mut map: ChannelMap, flags: &StreamFlags) -> (SampleSpec, ChannelMap) {
     if flags.fix_format {
         spec.format = format::MIX.format;
     }

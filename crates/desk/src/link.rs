@@ -5,6 +5,7 @@
 //! ```text
 //! both          version u8                       first, and once
 //! sound server  marks u8 | time u64 | 960 × f32  marks: 1 silence follows, 2 discontinuity
+//!               4 u8 | count u8 | count × (length u8 | name)    who plays, once that changes
 //! session       listening u8 | latency u32       whenever one of them changes
 //! ```
 //! All numbers are little-endian. The sound server and a restarted session process may be of
@@ -26,12 +27,22 @@ pub const FRAME_BYTES: usize = 1 + 8 + FRAME_SAMPLES * CHANNELS * 4;
 /// Bytes of what the session process says.
 pub const WISH_BYTES: usize = 5;
 /// First byte of both sides.
-pub const LINK_VERSION: u8 = 1;
+pub const LINK_VERSION: u8 = 2;
 /// Longest latency that is reported to programs: 1 s. Players delay their pictures by it.
 pub const LATENCY_MAX: Micros = 1_000_000;
 
+/// Most programs of which the session process is told, and the longest name.
+pub const PLAYERS_MAX: usize = 16;
+/// In bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Longest message of the sound server.
+pub const MESSAGE_BYTES_MAX: usize = FRAME_BYTES;
+
 const SILENCE_FOLLOWS: u8 = 1;
 const DISCONTINUITY: u8 = 2;
+const PLAYERS: u8 = 4;
+
+const _: () = assert!(2 + PLAYERS_MAX * (1 + NAME_BYTES_MAX) <= MESSAGE_BYTES_MAX);
 
 /// 10 ms of what programs play, mixed: 48 kHz, left and right interleaved, from -1 to 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +68,7 @@ impl Frame {
         bytes.extend(self.samples.iter().flat_map(|sample| sample.to_le_bytes()));
     }
 
-    /// Reads a frame. Unknown marks are ignored; samples out of range are not.
+    /// Reads a frame. Samples out of range are limited.
     pub fn decode(bytes: &[u8; FRAME_BYTES]) -> Frame {
         let (marks, rest) = bytes.split_at(1);
         let (time, rest) = rest.split_at(8);
@@ -73,6 +84,59 @@ impl Frame {
             samples,
         }
     }
+}
+
+/// What the sound server tells the session process.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// Sound.
+    Frame(Frame),
+    /// Names of the programs that play now; valid UTF-8, or what is left of it.
+    Players(Vec<String>),
+}
+
+/// Bytes that are no message: the sound server is of another build, or broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {0} begins no message of the sound server")]
+pub struct UnknownMessage(pub u8);
+
+impl Message {
+    /// Appends the names of the programs that play; those beyond the limits are cut off.
+    pub fn encode_players(players: &[String], bytes: &mut Vec<u8>) {
+        let players = &players[..players.len().min(PLAYERS_MAX)];
+        bytes.extend([PLAYERS, players.len() as u8]);
+        for name in players {
+            let name = &name[..name.floor_char_boundary(NAME_BYTES_MAX)];
+            bytes.push(name.len() as u8);
+            bytes.extend(name.as_bytes());
+        }
+    }
+
+    /// Reads the first message and how long it is; None: not all of it is there.
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, UnknownMessage> {
+        match bytes.first() {
+            None => Ok(None),
+            Some(&PLAYERS) => Ok(decode_players(bytes)),
+            Some(&marks) if marks < PLAYERS => {
+                let frame = bytes.first_chunk().map(Frame::decode);
+                Ok(frame.map(|frame| (Message::Frame(frame), FRAME_BYTES)))
+            }
+            Some(&other) => Err(UnknownMessage(other)),
+        }
+    }
+}
+
+fn decode_players(bytes: &[u8]) -> Option<(Message, usize)> {
+    let (&count, mut at) = (bytes.get(1)?, 2);
+    let mut players = Vec::new();
+    for _ in 0..count {
+        let length = usize::from(*bytes.get(at)?);
+        let name = bytes.get(at + 1..at + 1 + length)?;
+        players.push(String::from_utf8_lossy(name).into_owned());
+        at += 1 + length;
+    }
+    players.truncate(PLAYERS_MAX);
+    Some((Message::Players(players), at))
 }
 
 /// What the session process wants.
@@ -127,6 +191,26 @@ mod tests {
         let frame = Frame::decode(&bytes);
         assert_eq!(frame.samples[..3], [0.0, 1.0, 0.0]);
         assert!(!frame.silence_follows && !frame.discontinuity);
+    }
+
+    #[test]
+    fn programs_that_play_are_told_within_limits() {
+        let names: Vec<String> = (0..20).map(|n| format!("{n}{}", "ü".repeat(40))).collect();
+        let mut bytes = Vec::new();
+        Message::encode_players(&names, &mut bytes);
+        assert!(bytes.len() <= MESSAGE_BYTES_MAX);
+        for cut in 0..bytes.len() {
+            assert_eq!(Message::decode(&bytes[..cut]), Ok(None), "cut at {cut}");
+        }
+        let Ok(Some((Message::Players(players), length))) = Message::decode(&bytes) else {
+            panic!("it is whole")
+        };
+        assert_eq!((players.len(), length), (PLAYERS_MAX, bytes.len()));
+        assert!(players.iter().zip(&names).all(|(told, name)| name.starts_with(told.as_str())));
+        bytes.clear();
+        Message::encode_players(&["mpv".into()], &mut bytes);
+        assert_eq!(bytes, [4, 1, 3, b'm', b'p', b'v']);
+        assert_eq!(Message::decode(&[5]), Err(UnknownMessage(5)));
     }
 
     #[test]

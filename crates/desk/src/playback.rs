@@ -44,6 +44,8 @@ pub(crate) struct Playback {
     /// The resampler holds the end of what was played.
     has_tail: bool,
     is_playing: bool,
+    /// It has played, and was not paused or flushed since.
+    is_heard: bool,
     /// Bytes since it began to play.
     played: u64,
     /// Numbers of the requests to be told once everything was played.
@@ -66,6 +68,7 @@ impl Playback {
             queue,
             has_tail: false,
             is_playing: false,
+            is_heard: false,
             played: 0,
             drains: Vec::new(),
             bytes: Vec::new(),
@@ -94,7 +97,7 @@ impl Playback {
     pub(crate) fn set_corked(&mut self, corked: bool) {
         self.described.corked = corked;
         if corked {
-            self.is_playing = false;
+            (self.is_playing, self.is_heard) = (false, false);
             // The program writes no more while it drains: the rest is to be played however short.
             if self.drains.is_empty() {
                 self.queue.prebuffer();
@@ -104,7 +107,7 @@ impl Playback {
 
     pub(crate) fn flush(&mut self) {
         self.queue.flush();
-        self.is_playing = false;
+        (self.is_playing, self.is_heard) = (false, false);
         self.has_tail = false;
     }
 
@@ -120,6 +123,11 @@ impl Playback {
 
     pub(crate) fn is_playing(&self) -> bool {
         self.is_playing
+    }
+
+    /// Whether a person would say that it plays: also while its program is too late.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard
     }
 
     pub(crate) fn played(&self) -> u64 {
@@ -150,7 +158,7 @@ impl Playback {
         if available > 0 {
             rendered.has_started = !self.is_playing;
             if rendered.has_started {
-                self.played = 0;
+                (self.played, self.is_heard) = (0, true);
             }
             self.bytes.clear();
             self.queue.read(available * frame, &mut self.bytes);
@@ -179,6 +187,7 @@ impl Playback {
             }
             if !self.has_tail {
                 rendered.drained = std::mem::take(&mut self.drains);
+                self.is_heard &= rendered.drained.is_empty();
             }
         }
         rendered

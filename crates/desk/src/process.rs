@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::link::{Frame, LINK_VERSION, Micros, WISH_BYTES, Wish};
+use crate::link::{Frame, LINK_VERSION, Message, Micros, WISH_BYTES, Wish};
 use crate::server::{ClientId, Server};
 use crate::sockets::Sockets;
 
@@ -139,6 +139,8 @@ struct Link {
     stream: Arc<UnixStream>,
     /// What the kernel has not taken yet.
     rest: Vec<u8>,
+    /// Who plays, as it is to be told; the newest only.
+    players: Option<Vec<String>>,
     /// Wakes the task that writes the rest.
     blocked: Arc<Notify>,
     has_gap: bool,
@@ -160,8 +162,21 @@ impl Link {
         }
     }
 
+    /// Tells who plays, at once or after what was begun.
+    fn tell_players(&mut self, players: Vec<String>) {
+        self.players = Some(players);
+        self.flush();
+        if !self.rest.is_empty() {
+            self.blocked.notify_one();
+        }
+    }
+
     fn flush(&mut self) {
-        while !self.rest.is_empty() {
+        loop {
+            if self.rest.is_empty() {
+                let Some(players) = self.players.take() else { return };
+                Message::encode_players(&players, &mut self.rest);
+            }
             match self.stream.try_write(&self.rest) {
                 Ok(written) => drop(self.rest.drain(..written)),
                 // A broken connection is found by who reads from it.
@@ -184,6 +199,11 @@ impl Desk {
             if let Some(program) = state.programs.get(&id) {
                 program.notify_one();
             }
+        }
+        if let Some(players) = state.server.take_players()
+            && let Some(link) = &mut state.link
+        {
+            link.tell_players(players);
         }
         let next = state.server.next_tick();
         let is_earlier = next.is_some_and(|next| state.armed.is_none_or(|armed| next < armed));
@@ -327,12 +347,13 @@ impl Desk {
             let stream = Arc::new(stream);
             let mut state = self.state();
             state.links += 1;
-            let number = state.links;
+            let (number, players) = (state.links, state.server.players());
             let blocked = Arc::new(Notify::new());
             state.link = Some(Link {
                 number,
                 stream: stream.clone(),
                 rest: vec![LINK_VERSION],
+                players: Some(players),
                 blocked: blocked.clone(),
                 has_gap: false,
             });

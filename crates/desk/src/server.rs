@@ -9,17 +9,20 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 
 use pulseaudio::protocol::{
-    self, Command, CommandReply, Props, PulseError, Request, SubscriptionEvent,
+    self, Command, CommandReply, Prop, Props, PulseError, Request, SubscriptionEvent,
     SubscriptionEventFacility, SubscriptionEventType, SubscriptionMask, Underflow,
 };
 
-use crate::link::{CHANNELS, Frame, Micros, Wish};
+use crate::devices;
+use crate::link::{CHANNELS, Frame, Micros, PLAYERS_MAX, Wish};
 use crate::message::{self, Deframer, Message, Seek};
 use crate::mixer::{Frames, Output};
 use crate::playback::Playback;
 use crate::record::{Record, Source};
 use crate::resample::{BLOCK, Block};
 
+/// What a program is called that does not say its name.
+const UNNAMED: &str = "A program";
 /// Programs at a time.
 const CLIENTS_MAX: usize = 64;
 /// Streams at a time, of all programs together.
@@ -86,6 +89,9 @@ pub struct Server {
     frames: Frames,
     /// Programs with something to read, or whose connection ends.
     ready: Vec<ClientId>,
+    /// The streams that are heard, and whether the session process was told of them.
+    heard: Vec<u32>,
+    is_heard_told: bool,
 }
 
 impl Server {
@@ -105,6 +111,8 @@ impl Server {
             step: 1,
             frames: Frames::default(),
             ready: Vec::new(),
+            heard: Vec::new(),
+            is_heard_told: true,
         }
     }
 
@@ -162,6 +170,28 @@ impl Server {
     /// Programs for which `unread` or `ended` has news.
     pub fn take_ready(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.ready)
+    }
+
+    /// Names of the programs that play now, each once; those that began first come first.
+    pub fn players(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for index in &self.heard {
+            let Some((client, playback)) = self.playbacks.get(index) else { continue };
+            let own = playback.described.props.get(Prop::ApplicationName);
+            let of_client = || self.clients.get(client)?.props.get(Prop::ApplicationName);
+            let name = devices::text(own.or_else(of_client)).to_string_lossy().into_owned();
+            let name = if name.is_empty() { UNNAMED.to_owned() } else { name };
+            if names.len() < PLAYERS_MAX && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// The same, if it has changed since this was asked last.
+    pub fn take_players(&mut self) -> Option<Vec<String>> {
+        let is_told = std::mem::replace(&mut self.is_heard_told, true);
+        (!is_told).then(|| self.players())
     }
 
     /// What the session process wants.
@@ -337,6 +367,13 @@ impl Server {
         for (_, record) in self.records.values().filter(|(_, record)| record.needs_tick()) {
             needs_tick = true;
             shortest = shortest.min(record.duration(record.fragment()));
+        }
+        let heard = || {
+            let heard = self.playbacks.iter().filter(|(_, (_, playback))| playback.is_heard());
+            heard.map(|(&index, _)| index)
+        };
+        if !heard().eq(self.heard.iter().copied()) {
+            (self.heard, self.is_heard_told) = (heard().collect(), false);
         }
         self.step = blocks_per_tick(shortest, self.wish.listening);
         match self.clock {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use thinc_desk::link::{FRAME_BYTES, Frame, LINK_VERSION, RATE, Wish};
+use thinc_desk::link::{Frame, LINK_VERSION, MESSAGE_BYTES_MAX, Message, RATE, Wish};
 use thinc_desk::{Sockets, run};
 
 /// No step takes this long, even on a busy machine.
@@ -45,9 +45,15 @@ impl Desk {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (mut ear, frames) = (link.try_clone().unwrap(), heard.clone());
         std::thread::spawn(move || {
-            let mut bytes = [0; FRAME_BYTES];
-            while ear.read_exact(&mut bytes).is_ok() {
-                frames.lock().unwrap().push(Frame::decode(&bytes));
+            let (mut bytes, mut piece) = (Vec::new(), [0; MESSAGE_BYTES_MAX]);
+            while let Ok(read @ 1..) = ear.read(&mut piece) {
+                bytes.extend(&piece[..read]);
+                while let Some((message, length)) = Message::decode(&bytes).unwrap() {
+                    bytes.drain(..length);
+                    if let Message::Frame(frame) = message {
+                        frames.lock().unwrap().push(frame);
+                    }
+                }
             }
         });
         let mut desk = Desk { folder, heard, link };

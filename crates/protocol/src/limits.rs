@@ -115,5 +115,7 @@ pub const SOUND_BYTES_MAX: usize = 1200;
 pub const SOUND_FRAMES_MAX: usize = 3;
 /// Furthest repeat in a SOUND, in frames.
 pub const SOUND_BACK_MAX: u8 = 8;
+/// Most programs in one SOUND PLAYERS; their names have at most `NAME_BYTES_MAX`.
+pub const SOUND_PLAYERS_MAX: usize = 16;
 /// Lengths that a frame of sound may have, in samples at 48 kHz: 2.5, 5, 10 and 20 ms.
 pub const SOUND_FRAME_SAMPLES: [u16; 4] = [120, 240, 480, 960];

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::people::{
     OpenInvitation, People, PersonPointer, Shared, decode_invitations, encode_invitations,
 };
-use crate::sound::{SoundFormat, SoundPacket};
+use crate::sound::{self, SoundFormat, SoundPacket};
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
@@ -82,6 +82,9 @@ pub enum SessionMessage<'a> {
     SoundFormat(SoundFormat),
     /// Sound; as a datagram, or on the stream.
     Sound(SoundPacket<'a>),
+    /// Names of the programs that play now, at most `SOUND_PLAYERS_MAX`; to a viewer that has sent
+    /// `SoundWant`.
+    SoundPlayers(Vec<String>),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -273,6 +276,7 @@ mod kind {
     pub(super) const RELATIVE_WANTED: u8 = 0x16;
     pub(super) const SOUND_FORMAT: u8 = 0x17;
     pub(super) const SOUND: u8 = 0x18;
+    pub(super) const SOUND_PLAYERS: u8 = 0x19;
     pub(super) const PEOPLE: u8 = 0x20;
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
@@ -317,6 +321,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x16 RELATIVE WANTED u8 (0 not wanted, 1 wanted)
     /// 0x17 SOUND FORMAT see `SoundFormat`
     /// 0x18 SOUND        see `SoundPacket`
+    /// 0x19 SOUND PLAYERS   count varint | for each: name text
     /// 0x20 PEOPLE       own number varint | count varint | for each: number varint |
     ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
@@ -377,6 +382,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::Sound(packet) => {
                 put_message(out, kind::SOUND, |out| packet.encode_body(out))
+            }
+            SessionMessage::SoundPlayers(players) => {
+                put_message(out, kind::SOUND_PLAYERS, |out| sound::put_players(out, players))
             }
             SessionMessage::Notice(text) => {
                 put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
@@ -486,6 +494,10 @@ impl<'a> SessionMessage<'a> {
             kind::SOUND => {
                 (SessionMessage::Sound(SoundPacket::decode_body(&mut reader)?), "a sound")
             }
+            kind::SOUND_PLAYERS => (
+                SessionMessage::SoundPlayers(sound::read_players(&mut reader)?),
+                "a list of programs that play",
+            ),
             kind::PEOPLE => {
                 (SessionMessage::People(People::decode_body(&mut reader)?), "a list of people")
             }

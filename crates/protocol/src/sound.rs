@@ -2,8 +2,11 @@
 //! session-core and thinc-sound's player, and what a viewer wants and reports of it.
 //! Knows fields and limits; never samples.
 
-use crate::limits::{SOUND_BACK_MAX, SOUND_BYTES_MAX, SOUND_FRAME_SAMPLES, SOUND_FRAMES_MAX};
-use crate::wire::{Reader, WireError, put_varint, put_zigzag, varint_len};
+use crate::limits::{
+    NAME_BYTES_MAX, SOUND_BACK_MAX, SOUND_BYTES_MAX, SOUND_FRAME_SAMPLES, SOUND_FRAMES_MAX,
+    SOUND_PLAYERS_MAX,
+};
+use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag, varint_len};
 
 /// How the samples of a frame are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,6 +280,19 @@ impl SoundState {
             lag_us: if reader.is_empty() { None } else { Some(reader.zigzag("a sound's lag")?) },
         })
     }
+}
+
+/// ```text
+/// count varint | count × name text
+/// ```
+pub(crate) fn put_players(out: &mut Vec<u8>, players: &[String]) {
+    put_varint(out, players.len() as u64);
+    players.iter().for_each(|name| put_text(out, name, NAME_BYTES_MAX));
+}
+
+pub(crate) fn read_players(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
+    let count = reader.at_most("a number of programs that play", SOUND_PLAYERS_MAX as u64)?;
+    (0..count).map(|_| Ok(reader.text("a program's name", NAME_BYTES_MAX)?.to_owned())).collect()
 }
 
 #[cfg(test)]

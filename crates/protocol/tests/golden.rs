@@ -460,6 +460,10 @@ fn session_messages_have_these_bytes() {
             }),
             vec![24, 8, 0, 0, 0, 1, 1, 0, 1, 9],
         ),
+        (
+            SessionMessage::SoundPlayers(vec!["mpv".into(), String::new()]),
+            vec![25, 6, 2, 3, b'm', b'p', b'v', 0],
+        ),
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
         (SessionMessage::Name("hi".into()), vec![37, 3, 2, b'h', b'i']),
         (
@@ -543,6 +547,9 @@ fn session_messages_out_of_bounds_are_refused() {
         (24, &[1, 9, 1, 0, 1, 0, 2, 9], "a frame cut off"),
         (24, &[1, 9, 1, 0, 1, 0, 1, 9, 9], "more than a sound"),
         (24, &[1, 9, 1, 0, 1, 0, 0xb1, 9], "a frame over the limit"),
+        (25, &[17], "programs too many"),
+        (25, &[1, 1, 7], "a control character in a program's name"),
+        (25, &[1, 0, 0], "more than the programs"),
         (22, &[], "no such message"),
         (0, &[], "no such message"),
     ] {

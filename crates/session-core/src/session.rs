@@ -18,6 +18,7 @@ mod rights;
 mod sound;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_protocol::Micros;
@@ -185,6 +186,8 @@ pub struct Session {
     video: VideoPolicy,
     has_sound: bool,
     sound_latency: SoundLatency,
+    /// Programs that play.
+    players: Arc<[String]>,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -238,6 +241,7 @@ impl Session {
             video: config.video,
             has_sound: false,
             sound_latency: SoundLatency::default(),
+            players: Arc::default(),
             #[cfg(feature = "mutations")]
             mutation: None,
         }

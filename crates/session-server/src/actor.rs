@@ -469,6 +469,7 @@ impl Actor {
                 let now = self.now();
                 self.sound.handle_frame(&frame, &mut self.core, now);
             }
+            Event::Players(players) => self.core.handle_players(players),
             Event::Selection(event) => {
                 let now = self.now();
                 self.clipboard.handle(event, &mut self.core, now);

@@ -80,6 +80,8 @@ pub(crate) enum Event {
     Notice(String, oneshot::Sender<usize>),
     /// Programs of the session play this.
     Sound(crate::sound::SoundFrame),
+    /// These programs of the session play now.
+    Players(Vec<String>),
     /// A trace was requested, to be written to this stream.
     Trace(std::os::unix::net::UnixStream),
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
-use thinc_desk::link::{self, FRAME_BYTES, LATENCY_MAX, LINK_VERSION, Wish};
+use thinc_desk::link::{self, LATENCY_MAX, LINK_VERSION, MESSAGE_BYTES_MAX, Message, Wish};
 use thinc_protocol::Micros;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -47,6 +47,8 @@ pub struct SoundFrame {
 pub struct Sound {
     /// What programs play, while somebody listens and it is not silent.
     pub frames: mpsc::Receiver<SoundFrame>,
+    /// Names of the programs that play now.
+    pub players: watch::Receiver<Vec<String>>,
     /// What is wanted of it.
     pub control: SoundControl,
 }
@@ -82,18 +84,33 @@ impl SoundControl {
 pub fn start(socket: &Path, start: Instant) -> Sound {
     let (sender, frames) = mpsc::channel(WAITING_FRAMES_MAX);
     let (wish, wishes) = watch::channel(Wish::default());
-    let connector =
-        Connector { socket: socket.to_owned(), zero: zero(start), frames: sender, wishes };
+    let (tell_players, players) = watch::channel(Vec::new());
+    let connector = Connector {
+        socket: socket.to_owned(),
+        zero: zero(start),
+        frames: sender,
+        players: tell_players,
+        wishes,
+    };
     tokio::spawn(connector.run());
-    Sound { frames, control: SoundControl(wish) }
+    Sound { frames, players, control: SoundControl(wish) }
 }
 
 /// The same for the session's actor, which codes it.
 pub(crate) fn connect(socket: &Path, zero: Instant, events: Events) -> SoundControl {
-    let Sound { mut frames, control } = start(socket, zero);
+    let Sound { mut frames, mut players, control } = start(socket, zero);
+    let names = events.clone();
     tokio::spawn(async move {
         while let Some(frame) = frames.recv().await {
             if events.send(Event::Sound(frame)).await.is_err() {
+                return;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        while players.changed().await.is_ok() {
+            let newest = players.borrow_and_update().clone();
+            if names.send(Event::Players(newest)).await.is_err() {
                 return;
             }
         }
@@ -112,6 +129,7 @@ struct Connector {
     socket: PathBuf,
     zero: Micros,
     frames: mpsc::Sender<SoundFrame>,
+    players: watch::Sender<Vec<String>>,
     wishes: watch::Receiver<Wish>,
 }
 
@@ -119,6 +137,7 @@ impl Connector {
     /// Until nobody takes the frames, or the sound server cannot be understood.
     async fn run(mut self) {
         while let Err(error) = self.receive().await {
+            self.tell_players(Vec::new());
             match error.kind() {
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
@@ -154,7 +173,7 @@ impl Connector {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        let (mut bytes, mut filled) = ([0; FRAME_BYTES], 0);
+        let (mut bytes, mut filled) = ([0; MESSAGE_BYTES_MAX], 0);
         let mut has_gap = false;
         loop {
             tokio::select! {
@@ -163,12 +182,22 @@ impl Connector {
                         0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                         read => read,
                     };
-                    if filled == FRAME_BYTES {
-                        filled = 0;
-                        if !self.pass_on(&bytes, &mut has_gap) {
-                            return Ok(());
+                    let mut taken = 0;
+                    while let Some((message, length)) = Message::decode(&bytes[taken..filled])
+                        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
+                    {
+                        taken += length;
+                        match message {
+                            Message::Players(players) => self.tell_players(players),
+                            Message::Frame(frame) => {
+                                if !self.pass_on(frame, &mut has_gap) {
+                                    return Ok(());
+                                }
+                            }
                         }
                     }
+                    bytes.copy_within(taken..filled, 0);
+                    filled -= taken;
                 }
                 changed = self.wishes.changed() => {
                     if changed.is_err() {
@@ -182,10 +211,17 @@ impl Connector {
         }
     }
 
+    fn tell_players(&self, players: Vec<String>) {
+        self.players.send_if_modified(|told| {
+            let is_new = *told != players;
+            *told = players;
+            is_new
+        });
+    }
+
     /// False if nobody takes frames any more.
-    fn pass_on(&self, bytes: &[u8; FRAME_BYTES], has_gap: &mut bool) -> bool {
-        let link::Frame { time, silence_follows, discontinuity, samples } =
-            link::Frame::decode(bytes);
+    fn pass_on(&self, frame: link::Frame, has_gap: &mut bool) -> bool {
+        let link::Frame { time, silence_follows, discontinuity, samples } = frame;
         let frame = SoundFrame {
             time: time.saturating_sub(self.zero),
             silence_follows,
@@ -214,12 +250,9 @@ mod tests {
         (path, listener)
     }
 
-    fn frame(time: Micros) -> Vec<u8> {
+    fn frame(time: Micros) -> link::Frame {
         let samples = Box::new([0.25; FRAME_SAMPLES * CHANNELS]);
-        let mut bytes = Vec::new();
         link::Frame { time, silence_follows: false, discontinuity: false, samples }
-            .encode(&mut bytes);
-        bytes
     }
 
     async fn accept(listener: &UnixListener) -> UnixStream {
@@ -249,13 +282,24 @@ mod tests {
         // One message or two, as it comes; the last one says both.
         let wanted = Wish { listening: true, latency: 40_000 };
         while wish(&mut desk).await != wanted {}
-        desk.write_all(&frame(zero(zero_at) + 70_000)).await.unwrap();
+        // In one piece: who plays, a frame, and half of who plays later.
+        let mut bytes = Vec::new();
+        Message::encode_players(&["mpv".into()], &mut bytes);
+        frame(zero(zero_at) + 70_000).encode(&mut bytes);
+        let whole = bytes.len();
+        Message::encode_players(&["Firefox".into()], &mut bytes);
+        desk.write_all(&bytes[..whole + 4]).await.unwrap();
         let received = sound.frames.recv().await.unwrap();
+        assert_eq!(*sound.players.borrow_and_update(), ["mpv"]);
+        desk.write_all(&bytes[whole + 4..]).await.unwrap();
+        sound.players.changed().await.unwrap();
+        assert_eq!(*sound.players.borrow_and_update(), ["Firefox"]);
         assert!(received.time.abs_diff(70_000) < 1000, "{}", received.time);
         assert_eq!(received.samples[3], 0.25);
         drop(desk);
         let mut desk = accept(&listener).await;
         assert_eq!(wish(&mut desk).await, wanted);
+        assert!(sound.players.borrow_and_update().is_empty(), "the server has ended");
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -263,10 +307,11 @@ mod tests {
     fn frames_that_nobody_takes_are_left_out_and_marked() {
         let (sender, mut frames) = mpsc::channel(WAITING_FRAMES_MAX);
         let (_, wishes) = watch::channel(Wish::default());
-        let connector = Connector { socket: PathBuf::new(), zero: 5, frames: sender, wishes };
+        let (players, _) = watch::channel(Vec::new());
+        let connector =
+            Connector { socket: PathBuf::new(), zero: 5, frames: sender, players, wishes };
         let mut has_gap = false;
-        let mut pass_on =
-            |time| connector.pass_on(frame(time).as_slice().try_into().unwrap(), &mut has_gap);
+        let mut pass_on = |time| connector.pass_on(frame(time), &mut has_gap);
         for time in 0..20 {
             assert!(pass_on(time * 10_000));
         }

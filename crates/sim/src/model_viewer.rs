@@ -244,6 +244,7 @@ impl ModelViewer {
             | SessionMessage::ClipPolicy(_)
             | SessionMessage::SoundFormat(_)
             | SessionMessage::Sound(_)
+            | SessionMessage::SoundPlayers(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

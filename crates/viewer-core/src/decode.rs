@@ -293,6 +293,10 @@ impl State {
             }
             SessionMessage::SoundFormat(format) => self.sound.handle_format(format)?,
             SessionMessage::Sound(packet) => self.sound.handle_packet(packet, now)?,
+            SessionMessage::SoundPlayers(players) => {
+                self.sound.check()?;
+                self.events.push(ViewerEvent::Players(players));
+            }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::Name(name) => self.events.push(ViewerEvent::Renamed(name)),
             SessionMessage::ClipPolicy(directions) => {

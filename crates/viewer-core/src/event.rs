@@ -102,6 +102,8 @@ pub enum ViewerEvent {
     Renamed(String),
     /// In which directions the clipboard is shared with the user's viewers of this session.
     ClipPolicy(ClipDirections),
+    /// Names of the programs that play now.
+    Players(Vec<String>),
     /// The session ended the connection.
     Closed {
         /// The reason as a code.

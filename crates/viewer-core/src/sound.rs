@@ -58,7 +58,8 @@ impl SoundChannel {
         }
     }
 
-    fn check(&self) -> Result<(), ViewerError> {
+    /// Messages of sound may come.
+    pub(crate) fn check(&self) -> Result<(), ViewerError> {
         if self.is_on && self.want.is_some() {
             return Ok(());
         }

@@ -95,7 +95,8 @@ fn a_session_without_sound_is_asked_for_none() {
 #[test]
 fn sound_that_was_not_asked_for_ends_the_connection() {
     for (caps, wants) in [(0, true), (ViewerCaps::SOUND, false)] {
-        for message in [SessionMessage::SoundFormat(FORMAT), packet(0)] {
+        let players = SessionMessage::SoundPlayers(Vec::new());
+        for message in [SessionMessage::SoundFormat(FORMAT), packet(0), players] {
             let mut viewer = viewer(caps);
             if wants {
                 viewer.want_sound(WANT);

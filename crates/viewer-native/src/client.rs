@@ -663,6 +663,10 @@ impl State {
                     self.news.renamed = true;
                 }
                 ViewerEvent::ClipPolicy(policy) => self.clip_policy = Some(policy),
+                ViewerEvent::Players(players) => {
+                    self.sound.players = players;
+                    self.news.players = true;
+                }
                 ViewerEvent::PersonPointer(pointer) => {
                     self.news.pointers.retain(|before| before.number != pointer.number);
                     self.news.pointers.push(pointer);

@@ -66,6 +66,8 @@ pub struct News {
     pub renamed: bool,
     /// Sound has arrived, and no device plays.
     pub sound: bool,
+    /// Other programs play now.
+    pub players: bool,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
     /// Messages of the session's administrator or the session itself, which stay until they are
@@ -105,6 +107,7 @@ impl News {
             || !self.pointers.is_empty()
             || self.renamed
             || self.sound
+            || self.players
             || self.notice.is_some()
             || self.announcement.is_some()
     }

@@ -70,6 +70,8 @@ pub(crate) enum EventKind {
     Renamed = 20,
     /// Bits of `ClipDirections`.
     ClipPolicy = 21,
+    /// `text` has the names of the programs that play, one a line.
+    Players = 22,
     /// Selection, formats as bits.
     ClipOffer = 16,
     /// Number, selection, format.
@@ -672,6 +674,10 @@ impl Page {
             }
             ViewerEvent::ClipPolicy(directions) => {
                 (EventKind::ClipPolicy, [directions.bits().into(), 0.0, 0.0, 0.0])
+            }
+            ViewerEvent::Players(players) => {
+                self.text = players.join("\n");
+                (EventKind::Players, [0.0; 4])
             }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
             ViewerEvent::Echo { seq, latency_us } => {

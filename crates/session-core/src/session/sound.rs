@@ -3,6 +3,7 @@
 //! plays what; never samples or codecs.
 
 use thinc_protocol::Micros;
+use thinc_protocol::limits::SOUND_PLAYERS_MAX;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_sound::Quality;
 use thinc_sound::sender::CodedFrame;
@@ -39,6 +40,13 @@ impl Session {
     /// Whether the session has sound; for viewers that connect from now on.
     pub fn set_sound(&mut self, has_sound: bool) {
         self.has_sound = has_sound;
+    }
+
+    /// These programs play now: viewers that play sound are told.
+    pub fn handle_players(&mut self, mut players: Vec<String>) {
+        players.truncate(SOUND_PLAYERS_MAX);
+        self.players = players.into();
+        self.viewers.iter_mut().for_each(|viewer| viewer.tell_players(&self.players));
     }
 
     /// Whether any viewer wants to hear sound.
@@ -90,7 +98,7 @@ impl Session {
     ) -> Result<(), Violation> {
         let viewer = &mut self.viewers[at];
         match message {
-            ViewerMessage::SoundWant(want) => viewer.want_sound(want),
+            ViewerMessage::SoundWant(want) => viewer.want_sound(want, &self.players),
             ViewerMessage::SoundState(state) => {
                 viewer.sound_state(state, now)?;
                 if let Some(lag) = self.leading_listener().and_then(Viewer::sound_lag) {

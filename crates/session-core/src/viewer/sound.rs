@@ -4,6 +4,8 @@
 //! thinc-sound knows the packets; this knows the path they share. Knows coded frames; never
 //! samples.
 
+use std::sync::Arc;
+
 use thinc_protocol::Micros;
 use thinc_protocol::session::{SessionCaps, SessionMessage};
 use thinc_protocol::sound::{SoundState, SoundWant};
@@ -27,6 +29,10 @@ pub(crate) struct SoundLane {
     /// By how many microseconds sound is heard later than the picture of the same moment is seen,
     /// as the viewer said last.
     lag: Option<i64>,
+    /// The viewer has said what it wants.
+    has_asked: bool,
+    /// Programs that play, of which it is to be told.
+    players: Option<Arc<[String]>>,
 }
 
 impl SoundLane {
@@ -47,9 +53,17 @@ impl Viewer {
         if self.sound.is_some() { SessionCaps::SOUND } else { 0 }
     }
 
-    pub(crate) fn want_sound(&mut self, want: &SoundWant) -> Result<(), Violation> {
+    /// `players`: the programs that play.
+    pub(crate) fn want_sound(
+        &mut self,
+        want: &SoundWant,
+        players: &Arc<[String]>,
+    ) -> Result<(), Violation> {
         let lane = self.sound.as_mut().ok_or(Violation::Sound)?;
         lane.want = *want;
+        if !std::mem::replace(&mut lane.has_asked, true) {
+            lane.players = Some(players.clone());
+        }
         if want.muted || want.codecs == 0 {
             lane.sender.clear();
         }
@@ -65,6 +79,13 @@ impl Viewer {
             lane.lag = Some(lag);
         }
         Ok(())
+    }
+
+    /// Other programs play now.
+    pub(crate) fn tell_players(&mut self, players: &Arc<[String]>) {
+        if let Some(lane) = self.sound.as_mut().filter(|lane| lane.has_asked) {
+            lane.players = Some(players.clone());
+        }
     }
 
     /// By how much sound is heard later than pictures are seen.
@@ -121,14 +142,15 @@ impl Viewer {
         now: Micros,
         out: &mut Vec<u8>,
     ) {
-        let Some(format) = self.sound.as_mut().map(|lane| lane.sender.poll_format()) else {
-            return;
-        };
-        if let Some(format) = format {
-            let before = out.len();
-            SessionMessage::SoundFormat(format).encode(out);
-            self.flow.control_sent((out.len() - before) as u64);
+        let Some(lane) = &mut self.sound else { return };
+        let before = out.len();
+        if let Some(players) = lane.players.take() {
+            SessionMessage::SoundPlayers(players.to_vec()).encode(out);
         }
+        if let Some(format) = lane.sender.poll_format() {
+            SessionMessage::SoundFormat(format).encode(out);
+        }
+        self.flow.control_sent((out.len() - before) as u64);
         match self.sound_carriage() {
             Carriage::Datagrams => {
                 let _ = self.transmit_sound_datagrams(packer, now);

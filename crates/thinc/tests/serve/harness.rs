@@ -321,6 +321,7 @@ pub(crate) enum Message {
     ClipPolicy(ClipDirections),
     /// The frame of a packet of sound, without repeats.
     Sound(Vec<u8>),
+    Players(Vec<String>),
     Other,
 }
 
@@ -437,6 +438,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
         SessionMessage::Notice(text) => Message::Notice(text.clone()),
         SessionMessage::Sound(packet) => Message::Sound(packet.frames[0].bytes.to_vec()),
+        SessionMessage::SoundPlayers(players) => Message::Players(players.clone()),
         _ => Message::Other,
     }
 }

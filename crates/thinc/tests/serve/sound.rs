@@ -153,6 +153,33 @@ fn what_a_program_plays_reaches_viewers_but_those_that_are_muted() {
     player.wait().unwrap();
 }
 
+#[test]
+fn viewers_are_told_who_plays() {
+    let session = session(&[]);
+    let mut viewer = listener(&session);
+    let mut told = || {
+        let message = viewer.until(|message| matches!(message, Message::Players(_)));
+        let Message::Players(players) = message else { unreachable!() };
+        players
+    };
+    assert!(told().is_empty());
+    let tone = tone(&session, 1);
+    let arguments = ["--playback", "--raw", "--rate=48000", "--client-name=Radio", tone.as_str()];
+    let mut player = program(&session, "pacat", &arguments).spawn().unwrap();
+    assert_eq!(told(), ["Radio"]);
+    assert!(told().is_empty(), "it has played all");
+    player.wait().unwrap();
+}
+
+/// A viewer that plays sound.
+fn listener(session: &Session) -> Viewer {
+    let connection = connect(&session.link(), &connect_options()).unwrap();
+    let mut viewer = Viewer::with_caps(connection, ViewerCaps::SOUND);
+    let codecs = SoundCodec::Opus.bit();
+    viewer.send(&ViewerMessage::SoundWant(SoundWant { codecs, ..SoundWant::default() }));
+    viewer
+}
+
 /// How late programs are told to be heard, in microseconds.
 fn told_latency(session: &Session) -> u64 {
     let mut pactl = program(session, "pactl", &["list", "sinks"]);
@@ -165,14 +192,6 @@ fn told_latency(session: &Session) -> u64 {
 #[test]
 fn programs_are_told_how_late_the_viewer_that_types_hears_them() {
     let session = session(&[]);
-    let viewer = || {
-        let connection = connect(&session.link(), &connect_options()).unwrap();
-        let mut viewer = Viewer::with_caps(connection, ViewerCaps::SOUND);
-        let codecs = SoundCodec::Opus.bit();
-        viewer.send(&ViewerMessage::SoundWant(SoundWant { codecs, ..SoundWant::default() }));
-        viewer.wait_complete();
-        viewer
-    };
     let report = |viewer: &mut Viewer, lag_us| {
         let state = SoundState { heard: 1, lag_us: Some(lag_us), ..SoundState::default() };
         viewer.send(&ViewerMessage::SoundState(state));
@@ -180,7 +199,7 @@ fn programs_are_told_how_late_the_viewer_that_types_hears_them() {
     // The server adds what it reads at a time.
     let is_near = |wanted: u64| (wanted..wanted + 25_000).contains(&told_latency(&session));
     assert!(is_near(0));
-    let (mut typist, mut other) = (viewer(), viewer());
+    let (mut typist, mut other) = (listener(&session), listener(&session));
     report(&mut other, 180_000);
     wait_until("programs are told of the newest viewer", || is_near(180_000).then_some(()));
     typist.send(&ViewerMessage::Input(Input { seq: 1, event: InputEvent::Char('x') }));

@@ -48,6 +48,8 @@ pub(crate) struct Sound {
     clock: Clock,
     muted: bool,
     volume: i8,
+    /// Names of the programs that play.
+    pub(crate) players: Vec<String>,
     /// Microseconds from a sample's pull to the ear, as far as the device says.
     device_us: Arc<AtomicU32>,
     /// The device pulls.
@@ -63,6 +65,7 @@ impl Sound {
             clock,
             muted: false,
             volume: VOLUME_MAX,
+            players: Vec::new(),
             device_us: Arc::default(),
             device_runs: false,
             report_at: 0,
@@ -89,6 +92,7 @@ impl Sound {
         let mut player = Player::new(RustOpus::default());
         player.set_volume(f32::from(self.volume) / f32::from(VOLUME_MAX));
         *self.lock() = player;
+        self.players.clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Player<RustOpus>> {

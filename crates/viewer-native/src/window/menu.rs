@@ -77,8 +77,8 @@ pub(super) enum Pressed {
     Other,
 }
 
-/// The menu's text.
-pub(super) fn text() -> String {
+/// The menu's text; `players` are the programs that play.
+pub(super) fn text(players: &[String]) -> String {
     let mut text = "Send keys to the session\n".to_owned();
     for (key, words, choice) in CHOICES {
         if *key == 'f' {
@@ -87,6 +87,9 @@ pub(super) fn text() -> String {
         }
         debug_assert!(*choice != Choice::Close, "Escape closes");
         text += &format!(" {}  {words}\n", key.to_ascii_uppercase());
+        if *choice == Choice::Do(Command::Volume(1)) && !players.is_empty() {
+            text += &format!("    Playing: {}\n", players.join(", "));
+        }
     }
     text + "\n Esc  Close this menu"
 }
@@ -112,7 +115,8 @@ mod tests {
 
     #[test]
     fn every_choice_is_in_the_menu_and_its_keys_exist() {
-        let text = text();
+        let text = text(&["Firefox".into(), "mpv".into()]);
+        assert!(text.contains(" .  Louder\n    Playing: Firefox, mpv\n"));
         for (key, words, choice) in CHOICES {
             assert!(text.contains(&format!(" {}  {words}\n", key.to_ascii_uppercase())), "{words}");
             assert_eq!(choose(Pressed::Character(key.to_ascii_uppercase())), Some(*choice));

@@ -741,12 +741,14 @@ impl App<'_> {
             notice,
             announcement,
             sound,
+            players,
             ..
         } = news;
         if renamed {
             self.show_name(state.session_name());
         }
         self.has_sound_arrived |= sound;
+        self.redraw |= players && self.menu;
         if let Some(announcement) = announcement {
             crate::news::add_announcement(&mut self.announcement, &announcement);
             self.redraw = true;
@@ -927,7 +929,7 @@ impl App<'_> {
         self.draw_names(state, dot);
         let menu = self.menu.then(|| match &self.people_page {
             Some(page) => page.text(&state.people, people::since_1970_s()),
-            None => menu::text(),
+            None => menu::text(&state.sound.players),
         });
         if let Some(message) = self.message.as_ref().or(menu.as_ref()) {
             let panel = Panel::draw_within(message, dot * 2, window.width);
