@@ -290,6 +290,7 @@ function invitationsOf(lines: string): Invitation[] {
         clipboard: has(2),
         password: has(4),
         locked: has(8),
+        sound: !has(16),
         used: Number(used),
         uses: Number(uses),
         expiryS: Number(expiryS),
@@ -641,8 +642,8 @@ export class Decoder {
       const of = action.type === "revoke" ? action.invitation : action.guest;
       return this.calls.viewer_share(request, number, of, 0, 0, 0, 0) !== 0;
     }
-    const { control, clipboard, lifeS, uses, password } = action;
-    const rights = Number(control) | (clipboard ? 6 : 0);
+    const { control, clipboard, sound, lifeS, uses, password } = action;
+    const rights = Number(control) | (clipboard ? 6 : 0) | (sound ? 0 : 64);
     const bytes = this.writeInput(new TextEncoder().encode(password));
     return this.calls.viewer_share(request, number, 0, rights, lifeS, uses, bytes) !== 0;
   }

@@ -127,6 +127,8 @@ export type ShareAction =
       /** Guests may type and point, and with `clipboard` copy and paste. */
       control: boolean;
       clipboard: boolean;
+      /** Guests hear the session. */
+      sound: boolean;
       lifeS: number;
       /** How many guests may come. */
       uses: number;
@@ -143,6 +145,7 @@ export interface Invitation {
   name: string;
   control: boolean;
   clipboard: boolean;
+  sound: boolean;
   password: boolean;
   /** After too many wrong passwords. */
   locked: boolean;

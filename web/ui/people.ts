@@ -54,8 +54,10 @@ export function describe(person: Person, own: number): string {
 
 /** What a list says of an invitation. */
 export function describeInvitation(invitation: Invitation): string {
-  const { number, name, control, clipboard, password, locked, used, uses, expiryS } = invitation;
-  const may = control ? (clipboard ? "control and clipboard" : "control") : "view only";
+  const { number, name, control, clipboard, sound, password, locked, used, uses, expiryS } =
+    invitation;
+  const does = control ? (clipboard ? "control and clipboard" : "control") : "view only";
+  const may = sound ? does : `${does}, no sound`;
   const left = `${Math.max(0, uses - used)} of ${uses} uses left`;
   const until = new Date(expiryS * 1000).toLocaleString([], {
     dateStyle: "medium",
@@ -239,6 +241,7 @@ export class People {
       type: "invite",
       control,
       clipboard: control && data.get("clipboard") !== null,
+      sound: data.get("sound") !== null,
       lifeS: Number(text("life")),
       uses: Number(text("uses")),
       password: text("password"),

@@ -40,6 +40,8 @@ pub struct InviteRights {
     pub clipboard_to_session: bool,
     /// It may paste what was copied in the session; only with control.
     pub clipboard_to_guest: bool,
+    /// It hears nothing of the session.
+    pub without_sound: bool,
 }
 
 /// What a new invitation allows.
@@ -149,6 +151,7 @@ const INVITE_NATIVE: u8 = 8;
 /// Further bits of one that was made before.
 const INVITE_PASSWORD: u8 = 16;
 const INVITE_LOCKED: u8 = 32;
+const INVITE_WITHOUT_SOUND: u8 = 64;
 
 fn bit(set: bool, bit: u8) -> u8 {
     if set { bit } else { 0 }
@@ -199,6 +202,7 @@ impl InviteRights {
         bit(self.control, INVITE_CONTROL)
             | bit(self.clipboard_to_session, INVITE_TO_SESSION)
             | bit(self.clipboard_to_guest, INVITE_TO_GUEST)
+            | bit(self.without_sound, INVITE_WITHOUT_SOUND)
     }
 
     fn of_bits(bits: u8) -> InviteRights {
@@ -206,11 +210,13 @@ impl InviteRights {
             control: bits & INVITE_CONTROL != 0,
             clipboard_to_session: bits & INVITE_TO_SESSION != 0,
             clipboard_to_guest: bits & INVITE_TO_GUEST != 0,
+            without_sound: bits & INVITE_WITHOUT_SOUND != 0,
         }
     }
 }
 
-const INVITE_RIGHTS: u8 = INVITE_CONTROL | INVITE_TO_SESSION | INVITE_TO_GUEST;
+const INVITE_RIGHTS: u8 =
+    INVITE_CONTROL | INVITE_TO_SESSION | INVITE_TO_GUEST | INVITE_WITHOUT_SOUND;
 
 pub(crate) fn encode_invitations(invitations: &[OpenInvitation], out: &mut Vec<u8>) {
     put_varint(out, invitations.len() as u64);

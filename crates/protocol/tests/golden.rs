@@ -168,6 +168,7 @@ fn viewer_messages_have_these_bytes() {
                         control: true,
                         clipboard_to_session: false,
                         clipboard_to_guest: true,
+                        without_sound: false,
                     },
                     native: true,
                     life_s: 7200,
@@ -413,6 +414,7 @@ fn session_messages_have_these_bytes() {
                     control: true,
                     clipboard_to_session: false,
                     clipboard_to_guest: true,
+                    without_sound: true,
                 },
                 has_password: true,
                 is_locked: true,
@@ -422,7 +424,7 @@ fn session_messages_have_these_bytes() {
                 name: "talk".into(),
             }]),
             vec![
-                36, 16, 1, 0xac, 2, 53, 1, 2, 0x80, 0xa4, 0xa7, 0xda, 6, 4, b't', b'a', b'l', b'k',
+                36, 16, 1, 0xac, 2, 117, 1, 2, 0x80, 0xa4, 0xa7, 0xda, 6, 4, b't', b'a', b'l', b'k',
             ],
         ),
         (

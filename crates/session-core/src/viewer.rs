@@ -357,7 +357,7 @@ impl Viewer {
             refresh: Refresh::default(),
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
             clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
-            sound: SoundLane::new(hello.caps, screen.has_sound),
+            sound: SoundLane::new(hello.caps, screen.has_sound && rights.sound),
             clip_waits_since: None,
             estimate: SizeEstimate::default(),
             packed: Vec::new(),

@@ -124,6 +124,7 @@ fn rights(guest: GuestRights) -> Rights {
         size: false,
         clipboard_to_session: guest.control && guest.clipboard_to_session,
         clipboard_to_viewer: guest.control && guest.clipboard_to_guest,
+        sound: !guest.without_sound,
     }
 }
 
@@ -160,11 +161,14 @@ mod tests {
         for bits in 0..8 {
             let [control, clipboard_to_session, clipboard_to_guest] =
                 [1, 2, 4].map(|bit| bits & bit != 0);
-            let guest = GuestRights { control, clipboard_to_session, clipboard_to_guest };
+            let without_sound = clipboard_to_guest;
+            let guest =
+                GuestRights { control, clipboard_to_session, clipboard_to_guest, without_sound };
             let rights = rights(guest);
             assert!(!rights.size && rights.input == control);
             assert_eq!(rights.clipboard_to_session, control && clipboard_to_session);
             assert_eq!(rights.clipboard_to_viewer, control && clipboard_to_guest);
+            assert_eq!(rights.sound, !without_sound);
         }
     }
 }

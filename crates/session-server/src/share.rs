@@ -62,6 +62,9 @@ pub enum ShareRequest {
         clipboard_to_session: bool,
         /// Guests with control may paste what was copied in the session.
         clipboard_to_guest: bool,
+        /// Guests do not hear the session.
+        #[serde(default)]
+        without_sound: bool,
         /// Seconds.
         life_s: u64,
         /// How many guests may come.
@@ -186,6 +189,9 @@ pub struct InvitationStatus {
     pub name: String,
     /// Guests may type and point.
     pub control: bool,
+    /// Guests hear the session.
+    #[serde(default = "yes")]
+    pub sound: bool,
     /// Guests that have come, and that may.
     pub used: u32,
     /// See `used`.
@@ -196,6 +202,11 @@ pub struct InvitationStatus {
     pub expiry_s: u64,
     /// `open`, `used`, `expired`, `revoked`, or `locked` after too many wrong passwords.
     pub state: String,
+}
+
+/// Of a session process that has no such right yet.
+fn yes() -> bool {
+    true
 }
 
 /// One connected viewer.
@@ -328,6 +339,7 @@ impl Sharing {
                 control,
                 clipboard_to_session,
                 clipboard_to_guest,
+                without_sound,
                 life_s,
                 uses,
                 password,
@@ -348,7 +360,12 @@ impl Sharing {
                     name: clean_name(&name, UNNAMED),
                     expiry_s: now_s.saturating_add(life_s),
                     uses,
-                    rights: GuestRights { control, clipboard_to_session, clipboard_to_guest },
+                    rights: GuestRights {
+                        control,
+                        clipboard_to_session,
+                        clipboard_to_guest,
+                        without_sound,
+                    },
                     password,
                 };
                 let (number, token) = {
@@ -524,6 +541,7 @@ fn status(invitation: &Invitation, state: Result<(), InvitationRefusal>) -> Invi
         invitation: *number,
         name: terms.name.clone(),
         control: terms.rights.control,
+        sound: !terms.rights.without_sound,
         used: *used,
         uses: terms.uses,
         password: terms.password.is_some(),

@@ -556,6 +556,10 @@ pub(crate) struct Share {
     #[arg(requires_if("to-guest", "control"), requires_if("to-session", "control"))]
     #[arg(requires_if("both", "control"), conflicts_with = "action")]
     pub(crate) clipboard: GuestClipboard,
+    /// Whether guests hear the session
+    #[arg(long, value_name = "CHOICE", value_enum, default_value_t = GuestSound::On)]
+    #[arg(conflicts_with = "action")]
+    pub(crate) sound: GuestSound,
     /// When the invitation and its guests' visits end, for example 30min, 2h or 7d; at most 30d
     #[arg(long = "for", value_name = "TIME", value_parser = parse_life, default_value = "2h")]
     #[arg(conflicts_with = "action")]
@@ -605,6 +609,15 @@ pub(crate) enum GuestClipboard {
     ToSession,
     /// Both.
     Both,
+}
+
+/// Whether guests hear the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuestSound {
+    /// They do.
+    On,
+    /// They do not.
+    Off,
 }
 
 /// Rename a session.
@@ -925,7 +938,13 @@ mod tests {
         for (text, seconds) in [("90s", 90), ("30min", 1800), ("5m", 300), ("30d", 2_592_000)] {
             assert_eq!(parse(&format!("--for {text}")).unwrap().life.as_secs(), seconds);
         }
-        for right in ["work --control --clipboard both", "work --list --json", "--revoke 3"] {
+        assert_eq!(share.sound, GuestSound::On);
+        for right in [
+            "work --sound off",
+            "work --control --clipboard both",
+            "work --list --json",
+            "--revoke 3",
+        ] {
             assert!(parse(right).is_ok(), "{right}");
         }
         for wrong in [

@@ -15,7 +15,7 @@ use thinc_session_server::{
 };
 use thinc_transport::password;
 
-use crate::cli::{GuestClipboard, Share};
+use crate::cli::{GuestClipboard, GuestSound, Share};
 use crate::port::now_s;
 use crate::terminal::print;
 use crate::{MainError, clients, runtime_dir};
@@ -95,6 +95,7 @@ fn request(options: &Share) -> Result<ShareRequest, MainError> {
         control: options.control,
         clipboard_to_session: matches!(clipboard, GuestClipboard::ToSession | GuestClipboard::Both),
         clipboard_to_guest: matches!(clipboard, GuestClipboard::ToGuest | GuestClipboard::Both),
+        without_sound: options.sound == GuestSound::Off,
         life_s: options.life.as_secs(),
         uses: options.uses,
         password,
@@ -184,19 +185,30 @@ fn duration(seconds: u64) -> String {
 
 fn table(invitations: &[InvitationStatus], viewers: &[ViewerStatus], now_s: u64) -> String {
     let mut lines =
-        vec!["INVITATION  GUESTS    RIGHTS   PASSWORD  ENDS      STATE    TITLE".into()];
+        vec!["INVITATION  GUESTS    RIGHTS   SOUND  PASSWORD  ENDS      STATE    TITLE".into()];
     for invitation in invitations {
-        let InvitationStatus { invitation, name, control, used, uses, password, expiry_s, state } =
-            invitation;
+        let InvitationStatus {
+            invitation,
+            name,
+            control,
+            sound,
+            used,
+            uses,
+            password,
+            expiry_s,
+            state,
+        } = invitation;
         let ends = match expiry_s.saturating_sub(now_s) {
             0 => "-".to_owned(),
             left if left < 3600 => format!("{} min", left.div_ceil(60)),
             left => format!("{} h", left.div_ceil(3600)),
         };
         let (used, rights) = (format!("{used} of {uses}"), rights(*control));
-        let password = if *password { "yes" } else { "no" };
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        let (sound, password) = (yes(*sound), yes(*password));
         lines.push(format!(
-            "{invitation:<10}  {used:<8}  {rights:<7}  {password:<8}  {ends:<8}  {state:<7}  {name}"
+            "{invitation:<10}  {used:<8}  {rights:<7}  {sound:<5}  {password:<8}  {ends:<8}  \
+             {state:<7}  {name}"
         ));
     }
     lines.push(String::new());
@@ -232,6 +244,7 @@ mod tests {
             invitation: 3,
             name: "review".into(),
             control: false,
+            sound: true,
             used: 1,
             uses: 2,
             password: true,
@@ -252,7 +265,7 @@ mod tests {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        assert_eq!(lines[1], "3 1 of 2 view yes 2 h open review");
+        assert_eq!(lines[1], "3 1 of 2 view yes yes 2 h open review");
         assert_eq!(lines[4], "- - owner (owner) 192.0.2.1:5");
         assert_eq!(lines[5], "7 3 view Ada 192.0.2.1:5");
     }

@@ -56,7 +56,7 @@ pub struct Grant {
     pub guest: LoginId,
 }
 
-/// What a guest may do. Without `control` it only sees the screen, whatever else is set.
+/// What a guest may do. Without `control` it only sees and hears, whatever else is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestRights {
     /// It may type and point.
@@ -65,6 +65,8 @@ pub struct GuestRights {
     pub clipboard_to_session: bool,
     /// It may paste what was copied in the session.
     pub clipboard_to_guest: bool,
+    /// It hears nothing of the session.
+    pub without_sound: bool,
 }
 
 impl GuestRights {
@@ -72,13 +74,15 @@ impl GuestRights {
         u8::from(self.control)
             | u8::from(self.clipboard_to_session) << 1
             | u8::from(self.clipboard_to_guest) << 2
+            | u8::from(self.without_sound) << 3
     }
 
     fn from_bits(bits: u8) -> Option<GuestRights> {
-        (bits < 8).then_some(GuestRights {
+        (bits < 16).then_some(GuestRights {
             control: bits & 1 != 0,
             clipboard_to_session: bits & 2 != 0,
             clipboard_to_guest: bits & 4 != 0,
+            without_sound: bits & 8 != 0,
         })
     }
 }

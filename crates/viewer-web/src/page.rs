@@ -558,6 +558,7 @@ impl Page {
                     control: rights & 1 != 0,
                     clipboard_to_session: rights & 2 != 0,
                     clipboard_to_guest: rights & 4 != 0,
+                    without_sound: rights & 64 != 0,
                 },
                 native: false,
                 life_s,

@@ -17,14 +17,15 @@ pub(crate) fn lines(people: &[Person]) -> String {
 
 /// A line for each invitation: its number, bits, guests that have come, how many may, its end in
 /// seconds since 1970, and a name, with a tab between. Bits: 1 control, 2 clipboard in any
-/// direction, 4 password, 8 locked.
+/// direction, 4 password, 8 locked, 16 without sound.
 pub(crate) fn invitation_lines(invitations: &[OpenInvitation]) -> String {
     let line = |invitation: &OpenInvitation| {
         let OpenInvitation { number, rights, used, uses, expiry_s, name, .. } = invitation;
         let bits = u8::from(rights.control)
             | u8::from(rights.clipboard_to_session || rights.clipboard_to_guest) << 1
             | u8::from(invitation.has_password) << 2
-            | u8::from(invitation.is_locked) << 3;
+            | u8::from(invitation.is_locked) << 3
+            | u8::from(rights.without_sound) << 4;
         format!("{number}\t{bits}\t{used}\t{uses}\t{expiry_s}\t{name}\n")
     };
     invitations.iter().map(line).collect()

@@ -12,6 +12,7 @@ use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, PersonPointer, Share, ShareAction, Shared,
 };
 use thinc_protocol::session::{CloseCode, SessionMessage};
+use thinc_protocol::sound::{SoundCodec, SoundWant};
 use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
 use thinc_transport::{ConnectError, ConnectOptions, Connection, GuestLogin, Link, connect};
@@ -620,6 +621,22 @@ fn a_guest_by_the_owners_menu_may_do_what_the_invitation_says() {
     drop(guest);
     people(&mut owner, |list| list.people.len() == 1);
     refusal(as_guest(&link, "Eve", ""));
+}
+
+#[test]
+fn guests_hear_the_session_unless_the_invitation_says_otherwise() {
+    let session = Session::start(&[]);
+    let guest = |options: &[&str]| {
+        let connection = as_guest(&invite(&session, options), "Bob", "").unwrap();
+        let mut guest = Viewer::with_caps(connection, ViewerCaps::SOUND);
+        let want = SoundWant { codecs: SoundCodec::Opus.bit(), ..SoundWant::default() };
+        guest.send(&ViewerMessage::SoundWant(want));
+        guest
+    };
+    guest(&[]).until(|message| matches!(message, Message::Players(_)));
+    // For this guest the session has none: one that asks all the same is disconnected.
+    let (code, reason) = guest(&["--sound", "off"]).closed();
+    assert_eq!(code, CloseCode::Protocol, "{reason}");
 }
 
 /// Both lists of a viewer that accepts them.

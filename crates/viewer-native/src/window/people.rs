@@ -53,6 +53,7 @@ pub(super) struct PeoplePage {
     invitation: Option<u32>,
     control: bool,
     clipboard: bool,
+    without_sound: bool,
     life: usize,
     uses: usize,
     password: String,
@@ -95,6 +96,8 @@ impl PeoplePage {
             if self.control {
                 text += &format!(" B  Clipboard: {clipboard}\n");
             }
+            let hear = if self.without_sound { "do not hear it" } else { "hear it" };
+            text += &format!(" H  They {hear}\n");
             text += &format!(" L  The link works for {life}\n N  For {guests}\n");
             text += &match self.password.as_str() {
                 "" => " P  Without a password\n".to_owned(),
@@ -180,6 +183,7 @@ impl PeoplePage {
             }
             'v' => self.control = !self.control,
             'b' if self.control => self.clipboard = !self.clipboard,
+            'h' => self.without_sound = !self.without_sound,
             'l' => self.life = (self.life + 1) % LIVES.len(),
             'n' => self.uses = (self.uses + 1) % USES.len(),
             'p' if self.password.is_empty() => {
@@ -197,6 +201,7 @@ impl PeoplePage {
                         control: self.control,
                         clipboard_to_session: clipboard,
                         clipboard_to_guest: clipboard,
+                        without_sound: self.without_sound,
                     },
                     // Browsers and viewers accept it.
                     native: false,
@@ -239,6 +244,7 @@ fn description(invitation: &OpenInvitation, now_s: u64) -> String {
         (true, false) => "control",
         (false, _) => "view only",
     };
+    let sound = if rights.without_sound { ", no sound" } else { "" };
     let name = if name.is_empty() { String::new() } else { format!(" {name}") };
     let password = if invitation.has_password { ", password" } else { "" };
     let locked = if invitation.is_locked { ", locked after wrong passwords" } else { "" };
@@ -249,7 +255,9 @@ fn description(invitation: &OpenInvitation, now_s: u64) -> String {
         _ => format!("{} days", minutes / 1440),
     };
     let uses_left = uses.saturating_sub(*used);
-    format!("{number}{name}: {may}, {uses_left} of {uses} uses left, {left}{password}{locked}")
+    format!(
+        "{number}{name}: {may}{sound}, {uses_left} of {uses} uses left, {left}{password}{locked}"
+    )
 }
 
 /// The time of which invitations speak.
@@ -467,8 +475,12 @@ mod tests {
         assert!(text.contains("see and control the session\n B  Clipboard: copy and paste\n"));
         assert!(text.contains("works for 1 day\n N  For 2 guests\n"), "{text}");
         assert!(text.contains("With the password aaaaaaaaaaaa\n"), "{text}");
-        let rights =
-            InviteRights { control: true, clipboard_to_session: true, clipboard_to_guest: true };
+        let rights = InviteRights {
+            control: true,
+            clipboard_to_session: true,
+            clipboard_to_guest: true,
+            without_sound: false,
+        };
         let password = "aaaaaaaaaaaa".to_owned();
         let invite = Invite { rights, life_s: 86_400, uses: 2, password, ..Invite::default() };
         assert_eq!(press(&mut page, 'i', &people), Asked::Send(ShareAction::Invite(invite)));
