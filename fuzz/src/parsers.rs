@@ -1,6 +1,6 @@
-//! The parsers of records and of the protocol: each reads bytes like its part of thinc, and checks what the part promises. Beside
-//! the path. A promise is an assertion; an error is a valid answer to invalid bytes. Knows the
-//! public interfaces only.
+//! The parsers of records and of the protocol: each reads bytes like its part of thinc, and checks
+//! what the part promises. Beside the path. A promise is an assertion; an error is a valid answer
+//! to invalid bytes. Knows the public interfaces only.
 
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};

@@ -335,8 +335,8 @@ test("a connection that stays unresponsive is replaced", async (t) => {
     ["hello", "instance"],
   );
   assert.match(again[1].number, /^[0-9a-f]{32}$/);
-  // Bit 8: the retained tiles of the connection before follow. Bit 17: the person opens the session,
-  // which a connection that replaces another one does not do.
+  // Bit 8: the retained tiles of the connection before follow. Bit 17: the person opens the
+  // session, which a connection that replaces another one does not do.
   const hello = { ...first[0], caps: (first[0].caps & ~0x20000) | 0x100 };
   assert.notEqual(hello.caps, first[0].caps);
   assert.deepEqual(

@@ -1,5 +1,5 @@
-# For scripts that are the first process of a mount and process namespace (xrdp.sh, broker.sh): a /tmp
-# of its own, and an end with everything that was started in the namespace.
+# For scripts that are the first process of a mount and process namespace (xrdp.sh, broker.sh): a
+# /tmp of its own, and an end with everything that was started in the namespace.
 # shellcheck shell=sh
 
 # A private /tmp has the sockets of all X servers, for applications outside, and the site's folder;

@@ -939,12 +939,9 @@ mod tests {
             assert_eq!(parse(&format!("--for {text}")).unwrap().life.as_secs(), seconds);
         }
         assert_eq!(share.sound, GuestSound::On);
-        for right in [
-            "work --sound off",
-            "work --control --clipboard both",
-            "work --list --json",
-            "--revoke 3",
-        ] {
+        for right in
+            ["work --control --clipboard both --sound off", "x --list --json", "--revoke 3"]
+        {
             assert!(parse(right).is_ok(), "{right}");
         }
         for wrong in [

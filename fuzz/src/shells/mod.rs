@@ -1,6 +1,6 @@
-//! Targets of what stands around the cores: the broker, codecs, transports, the sound server. Beside
-//! the path. A feature of their own, because they need ten times as many crates: `./dev test`
-//! compiles libFuzzer's coverage into those of the cores only.
+//! Targets of what stands around the cores: the broker, codecs, transports, the sound server.
+//! Beside the path. A feature of their own, because they need ten times as many crates: `./dev
+//! test` compiles libFuzzer's coverage into those of the cores only.
 
 pub mod broker;
 pub mod conversions;
