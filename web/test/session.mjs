@@ -91,7 +91,8 @@ export class Session {
       "--size",
       size,
       "--name",
-      "webtest",
+      // `thinc admin` finds the sessions of other tests too.
+      `webtest-${process.pid}`,
       "--ready-json",
       ready,
       // Windows are where and as large as the application asks.

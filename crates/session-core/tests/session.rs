@@ -106,6 +106,7 @@ impl Shell {
                 | SessionMessage::ClipPolicy(_)
                 | SessionMessage::SoundFormat(_)
                 | SessionMessage::Sound(_)
+                | SessionMessage::SoundPlayers(_)
                 | SessionMessage::Notice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),
