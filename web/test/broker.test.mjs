@@ -107,6 +107,8 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   // A program under a name of its own, beside the desktop, by keyboard.
   await page.goto(url);
   const summary = page.getByText("Choose what is started");
+  // What is hidden yet takes no focus.
+  await summary.waitFor();
   await summary.focus();
   await page.keyboard.press("Enter");
   await page.getByRole("option", { name: "A program" }).waitFor({ state: "attached" });
