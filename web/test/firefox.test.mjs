@@ -79,6 +79,11 @@ test("touches in Firefox, and a session process that is killed during typing", {
   await firefox.run(`await page.thinc.quiet();`);
   await outputHas("\x1b[1;1R");
 
+  // The menu is shown for a while, over the upper lines.
+  await firefox.waitFor(
+    `return window.getComputedStyle(page.document.getElementById("menu")).visibility === "hidden";`,
+  );
+
   // In characters of 6 by 13 pixels.
   const place = (column, row) => [Math.round((column - 0.5) * 6), Math.round((row - 0.5) * 13)];
   const ratio = await firefox.run(`return window.devicePixelRatio;`);
