@@ -111,19 +111,28 @@ impl LastShown {
         if self.size != size {
             (self.size, self.pixels) = (size, vec![0; shown.len()]);
         }
-        let width = size.width as usize;
-        for (at, (before, now)) in self.pixels.iter_mut().zip(shown).enumerate() {
-            let (place, now) = ((at % width, at / width), now & RGB);
-            if *before == now {
+        let width = (size.width as usize).max(1);
+        let rows = self.pixels.chunks_exact_mut(width).zip(shown.chunks_exact(width));
+        for (y, (before, now)) in rows.enumerate() {
+            // Without a branch for each pixel: this is asked after every step of the simulator, and
+            // most rows are as they were.
+            let pairs = before.iter().zip(now);
+            if pairs.fold(0, |change, (before, now)| change | (before ^ (now & RGB))) == 0 {
                 continue;
             }
-            *before = now;
-            if lossy(place) {
-                tally.lossy += 1;
-            } else if now != LOST && !history.has(now) {
-                return Err(Divergence(format!(
-                    "shows {now:06x} at {place:?}, which was never on the X screen"
-                )));
+            for (x, (before, now)) in before.iter_mut().zip(now).enumerate() {
+                let (place, now) = ((x, y), now & RGB);
+                if *before == now {
+                    continue;
+                }
+                *before = now;
+                if lossy(place) {
+                    tally.lossy += 1;
+                } else if now != LOST && !history.has(now) {
+                    return Err(Divergence(format!(
+                        "shows {now:06x} at {place:?}, which was never on the X screen"
+                    )));
+                }
             }
         }
         Ok(())
