@@ -114,6 +114,8 @@ exec {to_terminal}>&"${TERMINAL[1]}" {from_terminal}<&"${TERMINAL[0]}"
 viewer_pid=$TERMINAL_PID
 answer 'User name [worker]: ' worker || fail "the viewer asks for no name"
 answer 'Password: ' "$password" || fail "the viewer asks for no password"
+answer 'Stay signed in on this device? [y/N] ' no ||
+    fail "the viewer remembers without a question"
 exec {to_viewer}>/tmp/lines
 colour() { # FROM TO
     ask_viewer "wait-pixel 100 100 $1" && ask_viewer "move 100 100" &&
