@@ -97,8 +97,17 @@ pub enum Message {
 
 /// Bytes that are no message: the sound server is of another build, or broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("byte {0} begins no message of the sound server")]
-pub struct UnknownMessage(pub u8);
+pub enum MessageError {
+    /// Its first byte.
+    #[error("byte {0} begins no message of the sound server")]
+    Unknown(u8),
+    /// Beyond `PLAYERS_MAX`.
+    #[error("the sound server tells of {0} programs that play, {PLAYERS_MAX} at most")]
+    Players(u8),
+    /// Beyond `NAME_BYTES_MAX`.
+    #[error("a program's name has {0} bytes, {NAME_BYTES_MAX} at most")]
+    Name(u8),
+}
 
 impl Message {
     /// Appends the names of the programs that play; those beyond the limits are cut off.
@@ -113,30 +122,36 @@ impl Message {
     }
 
     /// Reads the first message and how long it is; None: not all of it is there.
-    pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, UnknownMessage> {
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, MessageError> {
         match bytes.first() {
             None => Ok(None),
-            Some(&PLAYERS) => Ok(decode_players(bytes)),
+            Some(&PLAYERS) => decode_players(bytes),
             Some(&marks) if marks < PLAYERS => {
                 let frame = bytes.first_chunk().map(Frame::decode);
                 Ok(frame.map(|frame| (Message::Frame(frame), FRAME_BYTES)))
             }
-            Some(&other) => Err(UnknownMessage(other)),
+            Some(&other) => Err(MessageError::Unknown(other)),
         }
     }
 }
 
-fn decode_players(bytes: &[u8]) -> Option<(Message, usize)> {
-    let (&count, mut at) = (bytes.get(1)?, 2);
-    let mut players = Vec::new();
-    for _ in 0..count {
-        let length = usize::from(*bytes.get(at)?);
-        let name = bytes.get(at + 1..at + 1 + length)?;
-        players.push(String::from_utf8_lossy(name).into_owned());
-        at += 1 + length;
+fn decode_players(bytes: &[u8]) -> Result<Option<(Message, usize)>, MessageError> {
+    let Some(&count) = bytes.get(1) else { return Ok(None) };
+    if usize::from(count) > PLAYERS_MAX {
+        return Err(MessageError::Players(count));
     }
-    players.truncate(PLAYERS_MAX);
-    Some((Message::Players(players), at))
+    let (mut players, mut at) = (Vec::new(), 2);
+    for _ in 0..count {
+        let Some(&length) = bytes.get(at) else { return Ok(None) };
+        if usize::from(length) > NAME_BYTES_MAX {
+            return Err(MessageError::Name(length));
+        }
+        let end = at + 1 + usize::from(length);
+        let Some(name) = bytes.get(at + 1..end) else { return Ok(None) };
+        players.push(String::from_utf8_lossy(name).into_owned());
+        at = end;
+    }
+    Ok(Some((Message::Players(players), at)))
 }
 
 /// What the session process wants.
@@ -210,7 +225,10 @@ mod tests {
         bytes.clear();
         Message::encode_players(&["mpv".into()], &mut bytes);
         assert_eq!(bytes, [4, 1, 3, b'm', b'p', b'v']);
-        assert_eq!(Message::decode(&[5]), Err(UnknownMessage(5)));
+        assert_eq!(Message::decode(&[5]), Err(MessageError::Unknown(5)));
+        // A longer message would not fit the reader's buffer.
+        assert_eq!(Message::decode(&[4, 17]), Err(MessageError::Players(17)));
+        assert_eq!(Message::decode(&[4, 1, 65]), Err(MessageError::Name(65)));
     }
 
     #[test]
