@@ -2,6 +2,7 @@
 //! From session.rs, to transport.
 //! Knows one viewer; never another viewer, records, pixels or sockets.
 
+mod barriers;
 mod clipboard;
 mod commit;
 mod delivery;
@@ -938,38 +939,6 @@ impl Viewer {
         let bytes = out.len() - start + datagram_bytes_sent;
         self.stats.bytes += bytes as u64;
         bytes > 0
-    }
-
-    fn finish_barriers(&mut self, out: &mut Vec<u8>) {
-        let oldest_unsent = self.updates.unsent().next().map(|update| update.id);
-        let nothing_copies = self.queue.copies().next().is_none();
-        let (newest, datagram) = (self.updates.newest_seq, self.loss_detection.oldest_in_flight());
-        let mut pending = None;
-        self.barriers.retain_mut(|barrier| {
-            let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else {
-                return true;
-            };
-            *copies &= !nothing_copies;
-            if !*copies && !region.is_empty() {
-                // Pixels that a COPY has covered since are no longer needed.
-                region.intersect(pending.get_or_insert_with(|| {
-                    let mut pending = self.queue.pending();
-                    pending.add(self.queue.in_doubt());
-                    pending
-                }));
-            }
-            let has_left = region.is_empty()
-                && !*copies
-                && oldest_unsent.is_none_or(|oldest| oldest >= *job_end);
-            barrier.sent_by = has_left.then(|| barrier.sent_by.unwrap_or(newest));
-            let done = barrier
-                .sent_by
-                .is_some_and(|newest| datagram.is_none_or(|datagram| datagram > newest));
-            if done {
-                SessionMessage::Barrier(barrier.viewer_number).encode(out);
-            }
-            !done
-        });
     }
 
     pub(crate) fn is_drained(&self) -> bool {
