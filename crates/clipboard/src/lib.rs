@@ -10,6 +10,7 @@ mod endpoint;
 mod window;
 
 pub use endpoint::{ClipError, ClipEvent, Endpoint, Side};
+pub use window::{Sent, Window};
 
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 

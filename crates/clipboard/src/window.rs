@@ -1,7 +1,8 @@
-//! Path beside the pixels, in both directions: under endpoint.rs, which asks whether another chunk
-//! may be sent.
-//! Congestion window of clipboard contents: enough bytes in flight to keep the path busy, and a
-//! short queue. Knows byte counts and how long a chunk took to be confirmed; never its content.
+//! Path beside the pixels, in both directions: under endpoint.rs and thinc-files, which ask whether
+//! another chunk may be sent.
+//! Congestion window of what is sent behind the display: enough bytes in flight to keep the path
+//! busy, and a short queue. Knows byte counts and how long a chunk took to be confirmed; never its
+//! content.
 //!
 //! User input and its echo share the path and wait behind whatever is queued. So this follows
 //! LEDBAT (RFC 6817) rather than TCP: a chunk sent with no other in flight measures the path's base
@@ -22,8 +23,9 @@ const QUEUE_MAX: Micros = 20_000;
 /// BBR's PROBE_RTT does).
 const DELAY_AGE_MAX: Micros = 10_000_000;
 
+/// How many bytes of contents may be in flight.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
     bytes: u64,
     unconfirmed: u64,
     /// The path's base delay and when it was measured; `None` before the first confirmation.
@@ -37,8 +39,9 @@ pub(crate) struct Window {
 
 /// An unconfirmed piece.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
-    pub(crate) bytes: u64,
+pub struct Sent {
+    /// Its length.
+    pub bytes: u64,
     at: Micros,
     /// No other piece was in flight when it was sent.
     only_in_flight: bool,
@@ -46,8 +49,15 @@ pub(crate) struct Sent {
     filled: bool,
 }
 
+impl Default for Window {
+    fn default() -> Window {
+        Window::new()
+    }
+}
+
 impl Window {
-    pub(crate) fn new() -> Window {
+    /// A window that has measured nothing yet.
+    pub fn new() -> Window {
         Window {
             bytes: WINDOW_FIRST,
             unconfirmed: 0,
@@ -58,7 +68,7 @@ impl Window {
     }
 
     /// Bytes that the next piece may have; 0 while enough is in flight.
-    pub(crate) fn room(&self, now: Micros) -> u64 {
+    pub fn room(&self, now: Micros) -> u64 {
         let stale = self.base_delay.is_some_and(|(_, at)| now.saturating_sub(at) >= DELAY_AGE_MAX);
         if stale && self.unconfirmed > 0 {
             return 0;
@@ -70,18 +80,20 @@ impl Window {
         if room >= piece { piece } else { 0 }
     }
 
-    pub(crate) fn sent(&mut self, bytes: u64, now: Micros) -> Sent {
+    /// A piece of this length is sent now.
+    pub fn sent(&mut self, bytes: u64, now: Micros) -> Sent {
         let only_in_flight = self.unconfirmed == 0;
         self.unconfirmed += bytes;
         Sent { bytes, at: now, only_in_flight, filled: self.unconfirmed * 2 >= self.bytes }
     }
 
     /// The piece will not be confirmed: its transfer was cancelled.
-    pub(crate) fn forget(&mut self, piece: Sent) {
+    pub fn forget(&mut self, piece: Sent) {
         self.unconfirmed -= piece.bytes;
     }
 
-    pub(crate) fn confirmed(&mut self, piece: Sent, now: Micros) {
+    /// The other side has received the piece.
+    pub fn confirmed(&mut self, piece: Sent, now: Micros) {
         self.unconfirmed -= piece.bytes;
         let delay = now.saturating_sub(piece.at);
         let base = match self.base_delay {
@@ -108,7 +120,11 @@ impl Window {
         }
     }
 
-    pub(crate) fn check_invariants(&self, pieces: impl Iterator<Item = u64>) {
+    /// Checks the invariants, given the lengths of the pieces in flight; for tests.
+    ///
+    /// # Panics
+    /// If one is violated, with the invariant in words.
+    pub fn check_invariants(&self, pieces: impl Iterator<Item = u64>) {
         assert_eq!(
             self.unconfirmed,
             pieces.sum::<u64>(),
