@@ -3,6 +3,7 @@
 //! what each target promises besides not panicking: what it reads, it writes back unchanged.
 #![forbid(unsafe_code)]
 
+pub mod files;
 pub mod mutate;
 pub mod parsers;
 pub mod session;
@@ -39,6 +40,7 @@ pub const CORE_TARGETS: &[Target] = &[
         run: parsers::session_message,
         seeds: parsers::session_message_seeds,
     },
+    Target { name: "files", run: files::channel, seeds: files::channel_seeds },
 ];
 
 /// Every target that was compiled.

@@ -246,6 +246,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         seeds.push(seed);
     }
     seeds.push(clip_conversation());
+    seeds.push(crate::files::sending());
     seeds.push(video_conversation());
     seeds
 }
@@ -452,6 +453,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
     }
     seeds.push(update);
     seeds.push(clip_conversation());
+    seeds.push(crate::files::sending());
     seeds
 }
 
@@ -490,5 +492,5 @@ fn clip_conversation() -> Vec<u8> {
 
 /// Frames of every kind, known or not, with an empty body and with one of small numbers.
 fn plain_frames() -> Vec<Vec<u8>> {
-    (1..24u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
+    (1..48u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
 }

@@ -12,6 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-pixels", &["thinc-region"]),
     ("thinc-codec-dec", &["thinc-region", "thinc-protocol"]),
     ("thinc-clipboard", &["thinc-protocol"]),
+    // The clipboard's window: both share the path behind the display.
+    ("thinc-files", &["thinc-protocol", "thinc-clipboard"]),
     ("thinc-sound", &["thinc-protocol"]),
     // Decoders of untrusted images, on threads: shells use it, never a core.
     ("thinc-clip-convert", &["thinc-protocol"]),
@@ -23,11 +25,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
     (
         "thinc-session-core",
-        &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard", "thinc-sound"],
+        &[
+            "thinc-region",
+            "thinc-protocol",
+            "thinc-ring",
+            "thinc-clipboard",
+            "thinc-files",
+            "thinc-sound",
+        ],
     ),
     (
         "thinc-viewer-core",
-        &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"],
+        &[
+            "thinc-region",
+            "thinc-protocol",
+            "thinc-codec-dec",
+            "thinc-clipboard",
+            "thinc-files",
+            "thinc-video",
+        ],
     ),
     ("thinc-transport", &["thinc-protocol"]),
     // Parses programs' bytes in a process of its own.
@@ -123,6 +139,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-viewer-core",
             "thinc-trace",
             "thinc-clip-convert",
+            "thinc-files",
             "thinc-video",
             "thinc-h264",
             "thinc-sound",
@@ -143,6 +160,7 @@ const PURE: &[&str] = &[
     "thinc-pixels",
     "thinc-codec-dec",
     "thinc-clipboard",
+    "thinc-files",
     "thinc-sound",
     "thinc-video",
     "thinc-session-core",

@@ -33,6 +33,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/protocol/src/",
     "crates/pixels/src/",
     "crates/codec-dec/src/",
+    "crates/files/src/",
     "crates/sound/src/",
     "crates/session-core/src/",
     "crates/viewer-core/src/",

@@ -9,6 +9,7 @@ pub mod clip;
 pub mod clip_policy;
 pub mod command;
 pub mod device_auth;
+pub mod file;
 pub mod framing;
 pub mod limits;
 pub mod parity;

@@ -119,3 +119,25 @@ pub const SOUND_BACK_MAX: u8 = 8;
 pub const SOUND_PLAYERS_MAX: usize = 16;
 /// Lengths that a frame of sound may have, in samples at 48 kHz: 2.5, 5, 10 and 20 ms.
 pub const SOUND_FRAME_SAMPLES: [u16; 4] = [120, 240, 480, 960];
+/// Most entries in an offer of files.
+pub const FILE_ENTRIES_MAX: usize = 10_000;
+/// Most components of an offered path.
+pub const FILE_DEPTH_MAX: usize = 32;
+/// Longest component of an offered path, in bytes: what Linux's file systems can name.
+pub const FILE_NAME_BYTES_MAX: usize = 255;
+/// Longest offered path, in bytes.
+pub const FILE_PATH_BYTES_MAX: usize = 1024;
+/// Longest paths of one offer, in bytes: a bound on the memory that it takes.
+pub const FILE_PATHS_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of all files of one offer; a side may accept less.
+pub const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
+/// Longest chunk of a file in one message, in bytes.
+pub const FILE_DATA_BYTES_MAX: usize = 16 * 1024;
+/// What an entry and a chunk count in `FileMessage::Taken` beside path and bytes: about what their
+/// other fields take.
+pub const FILE_OVERHEAD_BYTES: u64 = 64;
+/// Most transfers of files that are offered, wait for an answer or are in progress, for each side
+/// that offers; a further offer is answered with `FileAnswer::Busy`.
+pub const FILE_TRANSFERS_MAX: usize = 8;
+/// Most bytes of one transfer that are sent and not taken, as `FileMessage::Taken` counts them.
+pub const FILE_UNTAKEN_BYTES_MAX: u64 = 4 * 1024 * 1024;

@@ -7,6 +7,7 @@ use thinc_region::{Rect, Size};
 use crate::clip::ClipMessage;
 use crate::clip_policy::ClipDirections;
 use crate::command::Compression;
+use crate::file::FileMessage;
 use crate::framing::{MessageFrame, put_message, put_message_parts};
 use crate::limits::{
     CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, NOTICE_BYTES_MAX,
@@ -85,6 +86,8 @@ pub enum SessionMessage<'a> {
     /// Names of the programs that play now, at most `SOUND_PLAYERS_MAX`; to a viewer that has sent
     /// `SoundWant`.
     SoundPlayers(Vec<String>),
+    /// A message about files.
+    File(FileMessage),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -131,6 +134,8 @@ impl SessionCaps {
     pub const RELATIVE: u32 = 1 << 3;
     /// Has sound, and accepts `SoundWant`, if the viewer has `ViewerCaps::SOUND`.
     pub const SOUND: u32 = 1 << 4;
+    /// Accepts offers of files from the viewer.
+    pub const FILES: u32 = 1 << 6;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.
@@ -332,6 +337,7 @@ impl<'a> SessionMessage<'a> {
     ///                   used varint | uses varint | expiry varint (seconds since 1970) | name text
     /// 0x25 NAME         text
     /// 0x26 CLIP POLICY  bits u8 (1 to the session, 2 to the viewer)
+    /// 0x28 to 0x2c      see `FileMessage::encode`
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -405,6 +411,7 @@ impl<'a> SessionMessage<'a> {
                 put_message(out, kind::INPUT_RECEIVED, |out| put_varint(out, u64::from(*input)))
             }
             SessionMessage::Clip(message) => message.encode(out),
+            SessionMessage::File(message) => message.encode(out),
             SessionMessage::People(people) => {
                 put_message(out, kind::PEOPLE, |out| people.encode_body(out))
             }
@@ -555,6 +562,9 @@ impl<'a> SessionMessage<'a> {
             }
             clip if ClipMessage::is_kind(clip) => {
                 return ClipMessage::decode(frame).map(SessionMessage::Clip);
+            }
+            file if FileMessage::is_kind(file) => {
+                return FileMessage::decode(frame).map(SessionMessage::File);
             }
             kind::CLOSE => {
                 let code = CloseCode::from_byte(reader.u8("a close's code")?)?;

@@ -7,6 +7,7 @@ use thinc_region::{Rect, Size};
 use crate::arrived::Arrived;
 use crate::clip::ClipMessage;
 use crate::clip_policy::ClipDirections;
+use crate::file::FileMessage;
 use crate::framing::{MessageFrame, put_message};
 use crate::limits::{
     CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, DISPLAYS_MAX, EARLY_BYTES_MAX, INSTANCE_BYTES,
@@ -69,6 +70,8 @@ pub enum ViewerMessage {
     /// The owner chooses in which directions the clipboard is shared with their viewers; only after
     /// the session has told them.
     ClipPolicy(ClipDirections),
+    /// A message about files.
+    File(FileMessage),
     /// The viewer ends the connection, for this reason.
     Close(String),
 }
@@ -181,6 +184,8 @@ impl ViewerCaps {
     pub const PARITY: u32 = 1 << 10;
     /// Accepts `RelativeWanted`.
     pub const RELATIVE: u32 = 1 << 11;
+    /// Accepts offers of files from the session.
+    pub const FILES: u32 = 1 << 12;
     /// Accepts `People`, `Shared` and `PersonPointer`.
     pub const PEOPLE: u32 = 1 << 13;
     /// Accepts `Notice`.
@@ -380,6 +385,7 @@ impl ViewerMessage {
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
     ///               guest varint; 4 revoke: invitation varint
     /// 0x21 CLIP POLICY bits u8 (1 to the session, 2 to the viewer)
+    /// 0x28 to 0x2c  see `FileMessage::encode`
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -447,6 +453,7 @@ impl ViewerMessage {
                 put_message(out, kind::RETAINED, |out| held.encode_body(out))
             }
             ViewerMessage::Clip(message) => message.encode(out),
+            ViewerMessage::File(message) => message.encode(out),
             ViewerMessage::SoundWant(want) => {
                 put_message(out, kind::SOUND_WANT, |out| want.encode_body(out))
             }
@@ -535,6 +542,9 @@ impl ViewerMessage {
             ),
             clip if ClipMessage::is_kind(clip) => {
                 return ClipMessage::decode(frame).map(ViewerMessage::Clip);
+            }
+            file if FileMessage::is_kind(file) => {
+                return FileMessage::decode(frame).map(ViewerMessage::File);
             }
             kind::CLOSE => (
                 ViewerMessage::Close(reader.text("a reason", TEXT_BYTES_MAX)?.to_owned()),

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::file::PathError;
+
 /// Longest varint in bytes: ten groups of seven bits hold a `u64`.
 pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
@@ -56,6 +58,9 @@ pub enum WireError {
     /// Rectangles of a region are not in banded order.
     #[error("{0} has rectangles that are not sorted into bands")]
     NotBanded(&'static str),
+    /// A path that no file may have.
+    #[error("a file's path {0}")]
+    FilePath(#[from] PathError),
     /// A command refers to a previous one, and there is none.
     #[error("{0} refers to a previous command, and there is none")]
     NoPredecessor(&'static str),

@@ -1,8 +1,10 @@
-//! Path back: under session.rs, from the shell, which knows who a viewer is, to input, size and
-//! clipboard.
+//! Path back: under session.rs, from the shell, which knows who a viewer is, to input, size,
+//! clipboard and files.
 //! What a viewer may do to the session. Knows rights; never names, credentials or messages.
 
 use thinc_clipboard::ClipboardPolicy;
+use thinc_files::FilesPolicy;
+use thinc_protocol::viewer::ViewerCaps;
 
 /// What a viewer may do to the session, and hear of it; all viewers see the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Rights {
     pub clipboard_to_viewer: bool,
     /// It hears what programs play; decided when it connects.
     pub sound: bool,
+    /// It may send files to the session, and is offered files.
+    pub files: bool,
 }
 
 impl Rights {
@@ -27,6 +31,7 @@ impl Rights {
         clipboard_to_session: true,
         clipboard_to_viewer: true,
         sound: true,
+        files: true,
     };
     /// A viewer that only sees the screen, and hears.
     pub const VIEW: Rights = Rights {
@@ -35,6 +40,7 @@ impl Rights {
         clipboard_to_session: false,
         clipboard_to_viewer: false,
         sound: true,
+        files: false,
     };
 
     /// The session's clipboard policy for a viewer with these rights.
@@ -42,6 +48,15 @@ impl Rights {
         ClipboardPolicy {
             take: session.take && self.clipboard_to_session,
             give: session.give && self.clipboard_to_viewer,
+            ..session
+        }
+    }
+
+    /// The session's policy of files for a viewer with these rights and capabilities.
+    pub(crate) fn files(&self, session: FilesPolicy, caps: u32) -> FilesPolicy {
+        FilesPolicy {
+            take: session.take && self.files,
+            give: session.give && self.files && caps & ViewerCaps::FILES != 0,
             ..session
         }
     }

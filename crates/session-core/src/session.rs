@@ -12,6 +12,7 @@
 mod clipboard;
 mod delivery;
 mod displays;
+mod files;
 mod input;
 mod people;
 mod rights;
@@ -21,8 +22,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thinc_clipboard::ClipboardPolicy;
+use thinc_files::FilesPolicy;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::ClipMessage;
+use thinc_protocol::file::FileMessage;
 use thinc_protocol::limits::SCREEN_AREA_MAX;
 use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
 use thinc_protocol::viewer::{KeyboardLayout, ViewerHello, ViewerMessage};
@@ -62,7 +65,7 @@ const REQUESTS_MAX: usize = 4096;
 const DELIVERIES_MAX: usize = 256;
 /// Most rectangles of the pending drawing before the queues take it.
 const DRAWING_RECTS_MAX: usize = 64;
-/// Shorter chunks of a clipboard's content count as messages.
+/// Shorter chunks of a clipboard's content or of a file count as messages.
 const CHUNK_BYTES_MIN: usize = 1024;
 /// Pixels that the viewers of a session show together: for each, the session process keeps what it
 /// shows, 768 MiB in all. 16 viewers of 4096 x 3072, and three of the largest screen.
@@ -170,6 +173,7 @@ pub struct Session {
     keyboard: Keyboard,
     key_actions: Vec<KeyAction>,
     clipboard: ClipboardHub,
+    files: FilesPolicy,
     requests: VecDeque<QueuedRequest>,
     /// Requests that result from the first queued one, and are being carried out.
     ready: VecDeque<Request>,
@@ -192,10 +196,11 @@ pub struct Session {
     mutation: Option<Mutation>,
 }
 
-/// A chunk of a clipboard's content: how many of them come is limited by the content and by what
-/// was confirmed.
+/// A chunk of a clipboard's content or of a file: how many of them come is limited by the content
+/// and by what was confirmed.
 fn is_chunk(message: &ViewerMessage) -> bool {
     matches!(message, ViewerMessage::Clip(ClipMessage::Data { bytes, .. })
+        | ViewerMessage::File(FileMessage::Data { bytes, .. })
         if bytes.len() >= CHUNK_BYTES_MIN)
 }
 
@@ -228,6 +233,7 @@ impl Session {
             keyboard: Keyboard::default(),
             key_actions: Vec::new(),
             clipboard: ClipboardHub::new(ClipboardPolicy::OFF),
+            files: FilesPolicy::OFF,
             requests: VecDeque::new(),
             ready: VecDeque::new(),
             keys_from: None,
@@ -554,6 +560,7 @@ impl Session {
             has_sound: self.has_sound,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
+            files: self.files,
             #[cfg(feature = "mutations")]
             mutation: self.mutation,
         };
@@ -586,6 +593,7 @@ impl Session {
             has_sound: self.has_sound,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
+            files: self.files,
             #[cfg(feature = "mutations")]
             mutation: self.mutation,
         };
@@ -753,6 +761,7 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::Clip(message) => self.handle_clip(at, message, now),
+            ViewerMessage::File(message) => self.handle_file(at, message, now),
             ViewerMessage::SoundWant(_) | ViewerMessage::SoundState(_) => {
                 self.handle_sound_message(at, message, now)
             }

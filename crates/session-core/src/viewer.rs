@@ -2,8 +2,8 @@
 //! From session.rs, to transport.
 //! Knows one viewer; never another viewer, records, pixels or sockets.
 
+mod background;
 mod barriers;
-mod clipboard;
 mod commit;
 mod delivery;
 mod figures;
@@ -17,6 +17,7 @@ mod view;
 use std::collections::VecDeque;
 
 use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
+use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::limits::{
     MESSAGES_PER_SECOND_MAX, NAME_BYTES_MAX, PINGS_MAX, SESSION_MESSAGE_BYTES_MAX,
     VIEWER_MESSAGE_BYTES_MAX,
@@ -48,6 +49,7 @@ use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
+use background::Background;
 use people::{Notices, PeopleNews, SessionNews};
 use retained::Retained;
 use sound::SoundLane;
@@ -92,6 +94,9 @@ pub enum Violation {
     /// A clipboard error.
     #[error(transparent)]
     Clipboard(#[from] ClipError),
+    /// Wrong messages about files.
+    #[error(transparent)]
+    Files(#[from] FileError),
 }
 
 /// How a job's `verify` and `parts` compare with its pixels.
@@ -228,6 +233,7 @@ pub(crate) struct SessionContext<'a> {
     /// Estimated encoding time of the jobs of all viewers.
     pub(crate) encode_work: Micros,
     pub(crate) clipboard: ClipboardPolicy,
+    pub(crate) files: FilesPolicy,
     #[cfg(feature = "mutations")]
     pub(crate) mutation: Option<Mutation>,
 }
@@ -267,8 +273,8 @@ pub(crate) struct Viewer {
     pub(crate) clipboard: Endpoint,
     /// If it plays the session's sound.
     sound: Option<SoundLane>,
-    /// Since when a piece of clipboard content waits to be sent.
-    clip_waits_since: Option<Micros>,
+    /// Its end of the files channel, and what else is sent behind the display.
+    pub(crate) background: Background,
     estimate: SizeEstimate,
     /// The packer's output.
     packed: Vec<u8>,
@@ -359,7 +365,7 @@ impl Viewer {
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
             clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
             sound: SoundLane::new(hello.caps, screen.has_sound && rights.sound),
-            clip_waits_since: None,
+            background: Background::new(rights.files(screen.files, hello.caps), hello.caps),
             estimate: SizeEstimate::default(),
             packed: Vec::new(),
             scheduling: screen.scheduling,
@@ -523,7 +529,7 @@ impl Viewer {
         self.has_unsent()
             || self.flow.in_flight() > 0
             || !self.refresh.is_empty()
-            || self.clip_waits_since.is_some()
+            || self.background.waits()
             || self.sound.as_ref().is_some_and(SoundLane::has_waiting)
     }
 
@@ -760,7 +766,8 @@ impl Viewer {
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
             let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
-            let caps = clipboard | relative | self.datagram_caps() | self.sound_caps();
+            let files = if screen.files.take { SessionCaps::FILES } else { 0 };
+            let caps = clipboard | relative | self.datagram_caps() | self.sound_caps() | files;
             let hello = SessionHello {
                 version: self.version,
                 caps,
@@ -808,7 +815,7 @@ impl Viewer {
             notices.transmit(out);
         }
         self.news.transmit(out);
-        self.transmit_clip_control(out);
+        self.transmit_background_control(out);
     }
 
     /// Appends whole messages within the budget; true if there were any.
@@ -834,7 +841,7 @@ impl Viewer {
             return out.len() > start;
         }
         self.transmit_sound(packer, now, out);
-        self.transmit_late_clip(now, out);
+        self.transmit_late_piece(now, out);
         self.repeat(packer, now);
         self.probe_path(packer, now);
         let (epoch, size, mut datagram_bytes_sent) = (self.view.epoch, self.queue.size(), 0);
@@ -909,7 +916,7 @@ impl Viewer {
                 break;
             }
         }
-        self.transmit_clips(now, start, out);
+        self.transmit_pieces(now, start, out);
         if self.flow.wants_marker() {
             let before = out.len();
             let seq = self.updates.send_marker();

@@ -104,6 +104,7 @@ impl Shell {
                 | SessionMessage::PersonPointer(_)
                 | SessionMessage::Name(_)
                 | SessionMessage::ClipPolicy(_)
+                | SessionMessage::File(_)
                 | SessionMessage::SoundFormat(_)
                 | SessionMessage::Sound(_)
                 | SessionMessage::SoundPlayers(_)

@@ -125,6 +125,7 @@ fn rights(guest: GuestRights) -> Rights {
         clipboard_to_session: guest.control && guest.clipboard_to_session,
         clipboard_to_viewer: guest.control && guest.clipboard_to_guest,
         sound: !guest.without_sound,
+        files: false,
     }
 }
 

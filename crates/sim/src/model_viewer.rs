@@ -229,6 +229,7 @@ impl ModelViewer {
             | SessionMessage::Cache(_)
             | SessionMessage::Displays(_)
             | SessionMessage::Clip(_)
+            | SessionMessage::File(_)
             | SessionMessage::Cursor(_)
             | SessionMessage::CursorBits(_)
             | SessionMessage::CursorColor(_)

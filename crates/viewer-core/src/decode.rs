@@ -21,6 +21,7 @@ use crate::cache::GrantedCache;
 use crate::clipboard::Clipboard;
 use crate::datagram_order::{DatagramOrder, Decision, QueuedUpdate};
 use crate::event::{CursorPixels, EventQueue, ViewerEvent};
+use crate::files::Files;
 use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
 use crate::lip_sync::LipSync;
@@ -49,6 +50,7 @@ pub(crate) struct State {
     pub(crate) decoder: Decoder,
     pub(crate) cache: GrantedCache,
     pub(crate) clipboard: Clipboard,
+    pub(crate) files: Files,
     pub(crate) videos: Videos,
     pub(crate) sound: SoundChannel,
     pub(crate) lip_sync: LipSync,
@@ -139,6 +141,7 @@ impl State {
             decoder: Decoder::default(),
             cache: GrantedCache::default(),
             clipboard: Clipboard::new(clipboard),
+            files: Files::new(caps),
             videos: Videos::new(caps),
             sound: SoundChannel::new(caps),
             lip_sync: LipSync::default(),
@@ -201,6 +204,7 @@ impl State {
                 self.stream_tail.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
                 self.takes_relative = hello.caps & SessionCaps::RELATIVE != 0;
                 self.clipboard.handle_hello(&hello);
+                self.files.handle_hello(&hello);
                 self.sound.handle_hello(hello.caps, &mut self.outbox);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
@@ -270,6 +274,7 @@ impl State {
             SessionMessage::Clip(message) => {
                 self.clipboard.handle(&message, &mut self.stats, now)?
             }
+            SessionMessage::File(message) => self.files.handle(&message, now)?,
             SessionMessage::People(people) => {
                 self.people = people.people.iter().map(|person| person.number).collect();
                 self.events.push(ViewerEvent::People(people));

@@ -9,6 +9,7 @@ mod clipboard;
 mod datagram_order;
 mod decode;
 mod event;
+mod files;
 mod framebuffer;
 mod held_input;
 mod layers;
@@ -27,6 +28,7 @@ mod video;
 mod viewer;
 
 pub use thinc_clipboard::ClipboardPolicy;
+pub use thinc_files::{FileEvent, OfferError, Progress, Start};
 
 pub use cache::{CACHE_BYTES_DEFAULT, Cache, CacheError, SavedCacheError};
 pub use event::{CursorPixels, ViewerEvent};

@@ -4,6 +4,7 @@
 
 use thinc_clipboard::{ClipError, ClipboardPolicy};
 use thinc_codec_dec::DecodeError;
+use thinc_files::{Endpoint, FileError, FileEvent};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::{
@@ -76,6 +77,9 @@ pub enum ViewerError {
     /// Wrong messages of the clipboard.
     #[error("the session misused the clipboard: {0}")]
     Clipboard(#[from] ClipError),
+    /// Wrong messages about files.
+    #[error("the session misused the transfer of files: {0}")]
+    Files(#[from] FileError),
     /// Wrong use of a video stream.
     #[error("the session misused a video stream: {0}")]
     Video(#[from] VideoError),
@@ -587,6 +591,7 @@ impl Viewer {
             .end
             .poll_deadline()
             .into_iter()
+            .chain(self.state.files.end.poll_deadline())
             .chain(alive)
             .chain(ping)
             .chain(self.probe_due())
@@ -613,6 +618,7 @@ impl Viewer {
         }
         self.state.stream_tail.handle_timeout(now);
         self.state.clipboard.timeout(now);
+        self.state.files.timeout(now);
         self.state.videos.timeout(now);
         self.state.settle_videos();
         if self.unprobed_input {
@@ -642,16 +648,18 @@ impl Viewer {
     /// Appends bytes to send; false if there are none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        let State { outbox, clipboard, videos, stats, greeted, closed, stream_tail, .. } =
+        let State { outbox, clipboard, files, videos, stats, greeted, closed, stream_tail, .. } =
             &mut self.state;
         if *greeted && !*closed {
             clipboard.poll_control(outbox, stats);
+            files.poll_control(outbox);
         }
         let mut any = outbox.poll(out);
         if *greeted && !*closed {
             any |= videos.poll_answers(out);
-            // Clipboard contents come last.
+            // Clipboard contents come behind everything that is shown, and files behind them.
             any |= clipboard.poll_pieces(out, stats);
+            any |= files.poll_pieces(out);
         }
         stats.bytes_out += (out.len() - before) as u64;
         stream_tail.written(&out[before..]);
@@ -664,6 +672,18 @@ impl Viewer {
             .events
             .poll()
             .or_else(|| self.state.clipboard.end.poll_event().map(ViewerEvent::from))
+    }
+
+    /// The viewer's end of the files channel, for offers, answers and content; what it says is sent
+    /// by `poll_transmit`. It takes files if the viewer has announced that, and sends them once the
+    /// session's hello has. A new connection has a new one.
+    pub fn files(&mut self, now: Micros) -> &mut Endpoint {
+        self.state.files.end(now)
+    }
+
+    /// What the shell shall do next with files.
+    pub fn poll_file_event(&mut self) -> Option<FileEvent> {
+        self.state.files.end.poll_event()
     }
 
     /// The next work for the shell's decoders, if it has announced any.

@@ -54,6 +54,11 @@ impl Session {
             end.set_policy(policy);
             self.clipboard.add_viewer(end);
         }
+        if rights.files != before.files {
+            let viewer = &mut self.viewers[at];
+            let policy = rights.files(self.files, viewer.background.caps());
+            viewer.background.files.set_policy(policy);
+        }
         if self.controller() != controller {
             self.request_size();
         }
@@ -79,8 +84,8 @@ impl Session {
         let rights = &self.viewers[at].rights;
         match message {
             ViewerMessage::Input(_) | ViewerMessage::KeyboardLayout(_) => !rights.input,
-            // Without the right its clipboard's end takes and gives nothing.
-            ViewerMessage::Clip(_) => false,
+            // Without the right its ends of these channels take and give nothing.
+            ViewerMessage::Clip(_) | ViewerMessage::File(_) => false,
             // Its wishes are kept; `controller` decides whose count.
             ViewerMessage::Resize(_) | ViewerMessage::Displays(_) => false,
             ViewerMessage::Hello(_)

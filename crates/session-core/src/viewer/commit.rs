@@ -104,7 +104,7 @@ impl Viewer {
             .chain(self.videos.keyframe_due(&self.queue, now))
             .chain(self.frames_due(now))
             .chain(paced)
-            .chain(self.clip_deadline(now))
+            .chain(self.background_deadline(now))
             .chain(self.sound_deadline())
             .min()
     }

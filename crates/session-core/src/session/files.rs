@@ -1,0 +1,56 @@
+//! Path beside the pixels: under session.rs, between the viewers' ends of the files channel and the
+//! shell, which reads and writes the files. Knows whose end it is, and what the policy and a
+//! viewer's rights allow; never a path or a disk.
+
+use thinc_files::{Endpoint, FileEvent, FilesPolicy};
+use thinc_protocol::Micros;
+use thinc_protocol::file::FileMessage;
+
+use super::Session;
+use crate::viewer::{ViewerId, Violation};
+
+impl Session {
+    /// How the session takes part in the transfer of files: `take` what viewers send, `give` what
+    /// its programs send. Without this call, not at all.
+    ///
+    /// # Panics
+    /// If there are viewers already: their hello depends on it.
+    pub fn set_files(&mut self, policy: FilesPolicy) {
+        assert!(
+            self.viewers.is_empty(),
+            "the policy of files is set before the first viewer connects"
+        );
+        self.files = policy;
+    }
+
+    /// A viewer's end of the files channel, for offers, answers and content; what it says is sent
+    /// by `poll_transmit`. None if there is no such viewer.
+    pub fn files(&mut self, id: ViewerId) -> Option<&mut Endpoint> {
+        self.viewer_mut(id).map(|viewer| &mut viewer.background.files)
+    }
+
+    /// What the shell shall do next with files; to be polled after viewers' messages and at
+    /// deadlines.
+    pub fn poll_file_event(&mut self, now: Micros) -> Option<(ViewerId, FileEvent)> {
+        self.now = self.now.max(now);
+        for viewer in &mut self.viewers {
+            let files = &mut viewer.background.files;
+            if files.poll_deadline().is_some_and(|at| at <= now) {
+                files.handle_timeout(now);
+            }
+            if let Some(event) = files.poll_event() {
+                return Some((viewer.id, event));
+            }
+        }
+        None
+    }
+
+    pub(super) fn handle_file(
+        &mut self,
+        at: usize,
+        message: &FileMessage,
+        now: Micros,
+    ) -> Result<(), Violation> {
+        Ok(self.viewers[at].background.files.handle(message, now)?)
+    }
+}
