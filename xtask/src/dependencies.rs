@@ -14,6 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-clipboard", &["thinc-protocol"]),
     // The clipboard's window: both share the path behind the display.
     ("thinc-files", &["thinc-protocol", "thinc-clipboard"]),
+    // Reads and writes files: shells use it, never a core.
+    ("thinc-files-disk", &["thinc-protocol", "thinc-files"]),
     ("thinc-sound", &["thinc-protocol"]),
     // Decoders of untrusted images, on threads: shells use it, never a core.
     ("thinc-clip-convert", &["thinc-protocol"]),
