@@ -67,6 +67,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-transport",
             "thinc-trace",
             "thinc-x-selection",
+            "thinc-files",
+            "thinc-files-disk",
             "thinc-sound",
             "thinc-video",
             "thinc-h264",

@@ -6,6 +6,7 @@
 
 mod datagrams;
 mod figures;
+mod files;
 mod guests;
 mod instances;
 mod notices;
@@ -50,6 +51,7 @@ use crate::clipboard::{self, Clipboard};
 use crate::connection::{ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
 use crate::cursor::CursorPublisher;
 use crate::expiry::{Due, Expiry};
+use crate::files::Files;
 use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
@@ -172,6 +174,7 @@ pub(crate) struct Actor {
     keyboard: KeyboardHandle,
     xsettings: XSettings,
     clipboard: Clipboard,
+    files: Files,
     /// Until then viewers wait for the owners of the session's selections.
     selections_deadline: Option<Micros>,
     /// Keyboard changes requested and not yet done: more than one if input did not wait for them.
@@ -243,6 +246,7 @@ impl Actor {
         });
         let clipboard =
             clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
+        let files = crate::files::start(&config.files, &mut core, events.clone());
         let start = Instant::now();
         let sound_control = config.desk_socket.as_ref().map(|socket| {
             core.set_sound(true);
@@ -267,6 +271,7 @@ impl Actor {
             keyboard,
             xsettings: xsettings::start(&config.display),
             clipboard,
+            files,
             selections_deadline: Some(SELECTIONS_TIMEOUT.as_micros() as Micros),
             keyboard_changes: 0,
             blocked: Blocked::Free,
@@ -359,6 +364,7 @@ impl Actor {
             self.admit_waiting();
             let now = self.now();
             self.clipboard.execute_requests(&mut self.core, now);
+            self.serve_files();
             self.tell_people();
             let more = self.serve_viewers();
             // The reason of what it closes is sent in the next turn, and not at the next event.
@@ -428,6 +434,7 @@ impl Actor {
                 .chain(self.selections_deadline)
                 .chain(self.guests_check_at)
                 .chain(self.expiry.deadline())
+                .chain(self.files_deadline())
                 .min()
                 .map(instant),
         )
@@ -464,6 +471,7 @@ impl Actor {
             Event::PreferencesRead(reading) => self.handle_preferences_read(reading),
             Event::Figures(answer) => drop(answer.send(self.figures())),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
+            Event::Files(event) => self.handle_files(event),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Sound(frame) => {
                 let now = self.now();
@@ -769,6 +777,7 @@ impl Actor {
                 self.remember_departed(instance, self.core.input_received(viewer))
             });
             self.core.remove_viewer(viewer);
+            self.files.viewer_left(viewer, self.now());
             self.people.set_changed();
         }
         let why = match reason {

@@ -78,6 +78,8 @@ pub(crate) enum Event {
     Figures(crate::figures::FiguresAnswer),
     /// What the people at all viewers should read; the answer is how many viewers show it now.
     Notice(String, oneshot::Sender<usize>),
+    /// About files that are sent.
+    Files(crate::files::FilesEvent),
     /// Programs of the session play this.
     Sound(crate::sound::SoundFrame),
     /// These programs of the session play now.

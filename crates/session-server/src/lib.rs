@@ -13,6 +13,7 @@ mod connection;
 mod cursor;
 mod expiry;
 pub mod figures;
+mod files;
 pub mod front;
 pub mod gate;
 mod guests;
@@ -59,6 +60,7 @@ use thinc_transport::token::{SessionSecret, TokenVerifier};
 use thiserror::Error;
 
 pub use clipboard::ClipboardConfig;
+pub use files::FilesConfig;
 pub use listeners::Listeners;
 pub use opening::{OPENINGS, Opening};
 pub use share::{
@@ -100,11 +102,13 @@ pub struct SessionConfig {
     pub video_encoder: String,
     /// The clipboard.
     pub clipboard: ClipboardConfig,
+    /// Which files may be sent.
+    pub files: FilesConfig,
     /// Socket of the sound server; none with `--sound off`.
     pub desk_socket: Option<PathBuf>,
     /// Socket on which a trace can be requested.
     pub trace_socket: PathBuf,
-    /// Socket on which `thinc share` makes requests.
+    /// Socket on which `thinc share` and `thinc send` make requests.
     pub share_socket: PathBuf,
     /// File for a trace from the first record on.
     pub trace: Option<PathBuf>,

@@ -1,13 +1,15 @@
-//! Requests of `thinc share`, and the answers: one line of JSON each, over a Unix socket in the
-//! session's private folder. From the owner's shell, to the record of invitations (guests.rs) and
+//! Requests of `thinc share` and `thinc send`, and the answers: one line of JSON each, over a Unix
+//! socket in the session's private folder. From the owner's shell, to the record of invitations (guests.rs) and
 //! to actor.rs, which closes connections. Knows requests, answers and limits; the kernel tells that
 //! the client is the same user (SO_PEERCRED).
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,20 +24,21 @@ use thinc_transport::invitation::{
 use thinc_transport::{DESKTOP_ID_BYTES, Link, Scheme, base64url};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
 use crate::figures::SessionFigures;
+use crate::files::FilesEvent;
 use crate::front::{ACCEPT_PAUSE, Front, since_1970};
 use crate::guests::{Guests, hash_password};
 use crate::local::{self, trusted_peer};
 use crate::opening::Opening;
 use crate::title::{TITLE_RULE, title};
 
-/// Longest request, in bytes; the longest password is a part of it.
-pub const REQUEST_BYTES_MAX: usize = 4096;
+/// Longest request, in bytes: paths of some hundred files.
+pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 /// Longest answer, in bytes: a list of all invitations and viewers.
 pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// Why there is no link for guests.
@@ -129,6 +132,9 @@ pub enum ShareRequest {
     PreferencesChanged,
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
+    /// Sends these files to a viewer of the owner's: absolute paths without links, as base64url. The
+    /// answer follows once they have arrived; who ends the connection before cancels it.
+    Send(Vec<String>),
     /// Figures for monitoring.
     Figures,
 }
@@ -286,10 +292,9 @@ pub(crate) fn listen(path: &Path, sharing: Arc<Sharing>) -> io::Result<()> {
             }
             let sharing = sharing.clone();
             tokio::spawn(async move {
-                if let Err(error) = sharing.serve(stream).await {
+                if let Err(error) = sharing.serve(stream, permit).await {
                     warn!("a request to share the session failed: {error}");
                 }
-                drop(permit);
             });
         }
     });
@@ -297,7 +302,9 @@ pub(crate) fn listen(path: &Path, sharing: Arc<Sharing>) -> io::Result<()> {
 }
 
 impl Sharing {
-    async fn serve(&self, stream: UnixStream) -> io::Result<()> {
+    /// Only a few connections are served at a time; files that are sent wait for hours, and are
+    /// limited by themselves.
+    async fn serve(&self, stream: UnixStream, permit: OwnedSemaphorePermit) -> io::Result<()> {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         let mut limited = (&mut reader).take(REQUEST_BYTES_MAX as u64);
@@ -308,10 +315,41 @@ impl Sharing {
             Ok(ShareRequest::Visit { credential, from }) => {
                 return self.visit(&credential, from, reader.into_inner()).await;
             }
+            Ok(ShareRequest::Send(paths)) => {
+                drop(permit);
+                return self.send(paths, reader.into_inner()).await;
+            }
             Ok(request) => self.answer(request).await.unwrap_or_else(ShareAnswer::Error),
             Err(error) => ShareAnswer::Error(format!("invalid request: {error}")),
         };
         write_answer(&mut reader.into_inner(), &answer).await
+    }
+
+    /// Sends files, and answers at the end; the end of the connection cancels it.
+    async fn send(&self, paths: Vec<String>, mut stream: UnixStream) -> io::Result<()> {
+        let paths = paths
+            .iter()
+            .map(|path| Some(PathBuf::from(OsString::from_vec(base64url::decode(path)?))));
+        let Some(paths) = paths.collect::<Option<Vec<PathBuf>>>() else {
+            let invalid = ShareAnswer::Error("invalid request: a path".to_owned());
+            return write_answer(&mut stream, &invalid).await;
+        };
+        let (answer, mut outcome) = oneshot::channel();
+        let _ = self.events.send(Event::Files(FilesEvent::Send(paths, answer))).await;
+        let mut more = [0];
+        let answer = tokio::select! {
+            ended = &mut outcome => match ended {
+                Ok(Ok(())) => ShareAnswer::Done,
+                Ok(Err(why)) => ShareAnswer::Error(why),
+                Err(_) => ShareAnswer::Error("the session is ending".to_owned()),
+            },
+            _ = stream.read(&mut more) => {
+                drop(outcome);
+                let _ = self.events.send(Event::Files(FilesEvent::GivenUp)).await;
+                return Ok(());
+            }
+        };
+        write_answer(&mut stream, &answer).await
     }
 
     /// The connection becomes that of a guest's viewer.
@@ -436,6 +474,7 @@ impl Sharing {
             }
             // `serve` needs the connection itself.
             ShareRequest::Visit { .. } => Err("a visit begins a connection".to_owned()),
+            ShareRequest::Send(_) => Err("sending files keeps its connection".to_owned()),
             ShareRequest::Leave { credential } => {
                 let grant = self.front.guest_of_credential(&credential);
                 let guest = grant.and_then(|grant| self.guests.number_of(grant));

@@ -3,6 +3,7 @@
 //! arguments; checks only what does not depend on the system.
 
 mod admin;
+mod files;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ pub(crate) use admin::{
     Admin, AdminBroker, AdminCommand, AdminDevices, AdminDrain, AdminEnd, AdminForget,
     AdminMessage, AdminSessions,
 };
+pub(crate) use files::{Files, SendFiles};
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
 /// or a browser tab.
@@ -59,6 +61,12 @@ pub(crate) enum Command {
     /// in the session, whatever its viewer sends. Nobody can see more than what the session shows,
     /// but everything that it shows while the visit lasts.
     Share(Share),
+    /// Send files and folders from a session to the computer of the person who shows it
+    ///
+    /// They are asked there, and get the files into their folder for downloads. The command ends
+    /// once the files have arrived; Ctrl-C cancels it. A viewer that loses its connection meanwhile
+    /// gets the rest when it is back.
+    Send(SendFiles),
     /// Call a session something else, in lists and in the titles of viewers
     Rename(Rename),
     /// End a session and everything in it
@@ -202,6 +210,11 @@ pub(crate) struct Serve {
     /// session, both or neither
     #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = Clipboard::Both)]
     pub(crate) clipboard: Clipboard,
+    /// Direction in which files may be sent: with `thinc send` to the computer of the person who
+    /// shows the session, who is asked there; from there into the folder for downloads; both or
+    /// neither
+    #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = Files::Both)]
+    pub(crate) files: Files,
     /// Longest content of the clipboard in either direction, for example 300K or 16M; at most 256M
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
     pub(crate) clipboard_max: u64,

@@ -19,6 +19,7 @@ mod processes;
 mod restarts;
 mod runtime_dir;
 mod search;
+mod send;
 mod share;
 mod sound;
 mod stdio;
@@ -50,6 +51,7 @@ pub fn main() -> ExitCode {
         cli::Command::List(list) => clients::list(&list),
         cli::Command::Link(link) => clients::link(&link),
         cli::Command::Share(share) => share::share(&share),
+        cli::Command::Send(files) => send::send(&files),
         cli::Command::Rename(rename) => clients::rename(&rename),
         cli::Command::Stop(stop) => clients::stop(&stop),
         cli::Command::Trace(trace) => trace::trace(&trace.command),

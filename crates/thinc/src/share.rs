@@ -152,13 +152,27 @@ pub(crate) fn send_to(
     Ok(begin_at(path, user, request)?.0)
 }
 
+/// The same for a request that is answered after any time.
+pub(crate) fn send_waiting(path: &Path, request: &ShareRequest) -> Result<ShareAnswer, SendError> {
+    Ok(begin_within(path, geteuid(), request, None)?.0)
+}
+
 fn begin_at(
     path: &Path,
     user: Uid,
     request: &ShareRequest,
 ) -> Result<(ShareAnswer, UnixStream), SendError> {
+    begin_within(path, user, request, Some(ANSWER_TIMEOUT))
+}
+
+fn begin_within(
+    path: &Path,
+    user: Uid,
+    request: &ShareRequest,
+    answer_timeout: Option<Duration>,
+) -> Result<(ShareAnswer, UnixStream), SendError> {
     let stream = runtime_dir::connect_of(path, user).map_err(SendError::Connect)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_read_timeout(answer_timeout)?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');

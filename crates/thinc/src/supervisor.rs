@@ -32,6 +32,7 @@ use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
 use crate::restarts::Restarts;
 use crate::runtime_dir::{DESK_SOCKET, RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
 use crate::search::{self, SearchError};
+use crate::send::SOCKET_VARIABLE;
 use crate::sound::{self, SoundServer};
 use crate::terminal::{print, print_error};
 use crate::xauthority::{HostName, Xauthority};
@@ -480,6 +481,7 @@ impl SessionContext {
             video: self.options.video.config(),
             video_encoder: self.options.video_encoder.name().to_owned(),
             clipboard: self.options.clipboard(),
+            files: self.options.files.config(),
             desk_socket: self.sound.as_ref().map(|_| self.folder.join(DESK_SOCKET)),
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),
@@ -636,6 +638,7 @@ impl SessionContext {
             .env("XDG_RUNTIME_DIR", own_runtime)
             .env("XDG_SESSION_TYPE", "x11")
             .env("THINC_SESSION", &self.name)
+            .env(SOCKET_VARIABLE, self.folder.join(SHARE_SOCKET))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .envs(self.sound.iter().flat_map(SoundServer::environment));
         Ok(command)

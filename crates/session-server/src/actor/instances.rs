@@ -83,6 +83,7 @@ impl Actor {
                 .into_iter()
                 .for_each(|viewer| self.core.set_input_received(viewer, received));
         }
+        self.files_viewer_came(id);
     }
 
     /// A viewer has disconnected, and may reconnect.

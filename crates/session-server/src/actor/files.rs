@@ -1,0 +1,64 @@
+//! Path beside the pixels, in both directions: under actor.rs, between its events and files.rs.
+//! Knows whose viewers are connected, and that what people are to be told of files is a notice.
+
+use thinc_protocol::Micros;
+
+use super::Actor;
+use crate::connection::ConnectionId;
+use crate::files::{FileViewer, FilesEvent};
+
+impl Actor {
+    pub(super) fn handle_files(&mut self, event: FilesEvent) {
+        let (now, viewers) = (self.now(), self.file_viewers());
+        match event {
+            FilesEvent::Send(paths, outcome) => self.files.send(paths, outcome, now),
+            FilesEvent::GivenUp => self.files.enforce(&mut self.core, now),
+            FilesEvent::Disk(answer) => {
+                self.files.handle_disk(answer, &mut self.core, &viewers, now);
+            }
+        }
+    }
+
+    /// Carries out what session-core wants of the disk, and tells people what has arrived.
+    pub(super) fn serve_files(&mut self) {
+        let now = self.now();
+        if self.files.deadline().is_some_and(|at| at <= now) {
+            self.files.enforce(&mut self.core, now);
+        }
+        // Most turns are not about files.
+        if let Some((viewer, event)) = self.core.poll_file_event(now) {
+            let viewers = self.file_viewers();
+            self.files.handle_event(&mut self.core, &viewers, viewer, event, now);
+            self.files.handle_events(&mut self.core, &viewers, now);
+        }
+        while let Some(notice) = self.files.poll_notice() {
+            self.show_notice(&notice);
+        }
+    }
+
+    /// The instance of a viewer is known.
+    pub(super) fn files_viewer_came(&mut self, id: ConnectionId) {
+        let now = self.now();
+        if let Some(viewer) = self.file_viewer(id) {
+            self.files.viewer_came(&mut self.core, viewer, now);
+        }
+    }
+
+    pub(super) fn files_deadline(&self) -> Option<Micros> {
+        self.files.deadline()
+    }
+
+    /// The viewers that are not being closed, the oldest first.
+    fn file_viewers(&self) -> Vec<FileViewer> {
+        self.connections.keys().filter_map(|&id| self.file_viewer(id)).collect()
+    }
+
+    fn file_viewer(&self, id: ConnectionId) -> Option<FileViewer> {
+        let connection = self.connections.get(&id).filter(|open| open.abort_at.is_none())?;
+        Some(FileViewer {
+            id: connection.viewer?,
+            is_owners: connection.guest.is_none(),
+            instance: connection.instance,
+        })
+    }
+}
