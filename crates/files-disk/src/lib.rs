@@ -12,8 +12,10 @@ mod names;
 mod source;
 #[cfg(test)]
 mod test_folder;
+mod worker;
 
 pub use downloads::downloads_folder;
 pub use error::DiskError;
 pub use inbox::{Inbox, InboxLimits, Writer};
 pub use source::Source;
+pub use worker::{Disk, DiskAnswer, DiskTask, Folders, Key};

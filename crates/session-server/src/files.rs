@@ -4,25 +4,21 @@
 //! Knows transfers and people's words for them; session-core decides when anything is sent, and
 //! thinc-files-disk what may be read and written.
 
-mod disk;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thinc_files::{FileEvent, Offer, OfferError};
+use thinc_files_disk::{Disk, DiskAnswer, DiskTask, Folders, Key};
 use thinc_protocol::Micros;
-use thinc_protocol::file::{FileAnswer, FileEnd, FileKind};
+use thinc_protocol::file::{FileAnswer, FileEnd, FileKind, FilePurpose};
 use thinc_protocol::limits::{FILE_TRANSFERS_MAX, INSTANCE_BYTES};
 use thinc_session_core::{FilesPolicy, Session, ViewerId};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use crate::connection::Events;
-
-pub(crate) use disk::DiskAnswer;
-use disk::{Disk, DiskTask};
+use crate::connection::{Event, Events};
 
 /// A day: how long files wait for a viewer that has left while it received them.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -41,9 +37,6 @@ pub struct FilesConfig {
     /// Viewers of its owner's may send files to the session.
     pub to_session: bool,
 }
-
-/// Number of a transfer here, whatever its number on a connection.
-pub(crate) type Key = u64;
 
 /// How a transfer from the session ended: sent, or why not, for the person who sent it.
 pub(crate) type Outcome = Result<(), String>;
@@ -132,7 +125,11 @@ pub(crate) fn start(config: &FilesConfig, core: &mut Session, events: Events) ->
     if !to_viewers && !to_session {
         return files;
     }
-    match Disk::start(events) {
+    let done = move |answer| {
+        let event = Event::Files(FilesEvent::Disk(answer));
+        events.blocking_send(event).is_ok()
+    };
+    match Folders::from_environment().and_then(|folders| Disk::start(folders, done)) {
         Ok(disk) => {
             files.disk = Some(disk);
             let policy = FilesPolicy { take: to_session, give: to_viewers, ..Default::default() };
@@ -190,7 +187,7 @@ impl Files {
         let key = self.key();
         let (at, instance) = (None, None);
         self.sending.push(Sending { key, offer: None, outcome, at, instance, since: now });
-        self.tell_disk(DiskTask::List { key, paths });
+        self.tell_disk(DiskTask::List { key, paths, purpose: FilePurpose::Sent });
     }
 
     /// Ends transfers that nobody waits for any more, and those that waited too long.

@@ -1,0 +1,274 @@
+//! Path beside the pixels, in both directions: under the shells of session and viewer, the thread
+//! that waits for the disk of the home, so that no display does. From tasks, in order, to answers.
+//! Knows where received files belong; inbox.rs and source.rs how they are written and read.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::SystemTime;
+
+use thinc_files::{Offer, Start};
+use thinc_protocol::file::{FileAnswer, FileEnd, FilePurpose};
+
+use crate::{DiskError, Inbox, InboxLimits, Source, Writer, downloads_folder};
+
+/// Number that the owner of a transfer gives it, whatever its number on a connection.
+pub type Key = u64;
+
+/// A person's folders.
+#[derive(Clone, Debug)]
+pub struct Folders {
+    /// Their home.
+    pub home: PathBuf,
+    /// Their configuration, which may name the folder for downloads.
+    pub config: PathBuf,
+}
+
+impl Folders {
+    /// As the environment names them.
+    ///
+    /// # Errors
+    /// `HOME` names no folder.
+    pub fn from_environment() -> io::Result<Folders> {
+        let folder = |name: &str| {
+            std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+        };
+        let home = folder("HOME").ok_or_else(|| io::Error::other("HOME names no folder"))?;
+        let config = folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+        Ok(Folders { home, config })
+    }
+}
+
+/// What the thread shall do. Tasks of one transfer are done in order; how many wait is limited by
+/// what its end lets be untaken.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "thinc-files' events have these fields")]
+pub enum DiskTask {
+    /// List files that a person sends.
+    List { key: Key, paths: Vec<PathBuf>, purpose: FilePurpose },
+    /// Read these bytes of them.
+    Read { key: Key, entry: u32, offset: u64, bytes: u64 },
+    /// They are not read any more.
+    Close { key: Key },
+    /// Prepare to write files of the other side.
+    Receive { key: Key, offer: Arc<Offer> },
+    /// Write the next bytes of them.
+    Write { key: Key, entry: u32, offset: u64, bytes: Vec<u8>, last: bool },
+    /// Move them to their place.
+    Finish { key: Key },
+    /// Keep what has arrived; it may go on later.
+    Keep { key: Key },
+    /// Remove what has arrived.
+    Discard { key: Key },
+}
+
+/// What the thread has done.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "thinc-files' events have these fields")]
+pub enum DiskAnswer {
+    /// To `List`.
+    Listed { key: Key, listed: Result<Offer, String> },
+    /// To `Read`.
+    Read { key: Key, entry: u32, offset: u64, read: Result<Vec<u8>, (FileEnd, String)> },
+    /// To `Receive`.
+    Ready { key: Key, start: Result<Start, (FileAnswer, String)> },
+    /// To `Write`.
+    Written { key: Key, bytes: usize, last: bool, written: Result<(), (FileEnd, String)> },
+    /// To `Finish`.
+    Finished { key: Key, finished: Result<Vec<PathBuf>, (FileEnd, String)> },
+}
+
+/// The thread; it ends with the last sender.
+#[derive(Debug)]
+pub struct Disk {
+    tasks: Sender<DiskTask>,
+}
+
+impl Disk {
+    /// Starts the thread; it passes what it has done to `answer`, and ends once that returns false.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn start(
+        folders: Folders,
+        answer: impl FnMut(DiskAnswer) -> bool + Send + 'static,
+    ) -> io::Result<Disk> {
+        let (tasks, received) = channel();
+        std::thread::Builder::new().name("files".to_owned()).spawn(move || {
+            Worker { folders, sources: HashMap::new(), writers: HashMap::new() }
+                .run(&received, answer);
+        })?;
+        Ok(Disk { tasks })
+    }
+
+    /// Queues a task.
+    pub fn tell(&self, task: DiskTask) {
+        // It fails only if the thread has ended, when nobody takes answers any more.
+        let _ = self.tasks.send(task);
+    }
+}
+
+struct Worker {
+    folders: Folders,
+    sources: HashMap<Key, Source>,
+    writers: HashMap<Key, Writer>,
+}
+
+fn ended(error: DiskError) -> (FileEnd, String) {
+    (error.end(), error.to_string())
+}
+
+impl Worker {
+    fn run(mut self, tasks: &Receiver<DiskTask>, mut done: impl FnMut(DiskAnswer) -> bool) {
+        while let Ok(task) = tasks.recv() {
+            if let Some(answer) = self.carry_out(task)
+                && !done(answer)
+            {
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&mut self, task: DiskTask) -> Option<DiskAnswer> {
+        Some(match task {
+            DiskTask::List { key, paths, purpose } => {
+                let listed = Source::list(&paths, purpose);
+                let listed = listed.map_err(|error| error.to_string()).map(|source| {
+                    let offer = source.offer().clone();
+                    self.sources.insert(key, source);
+                    offer
+                });
+                DiskAnswer::Listed { key, listed }
+            }
+            DiskTask::Read { key, entry, offset, bytes } => {
+                let source = self.sources.get_mut(&key)?;
+                let read = source.read(entry, offset, bytes).map_err(ended);
+                DiskAnswer::Read { key, entry, offset, read }
+            }
+            DiskTask::Close { key } => {
+                self.sources.remove(&key);
+                return None;
+            }
+            DiskTask::Receive { key, offer } => {
+                let start = self.receive(key, offer);
+                let start = start.map_err(|error| (error.answer(), error.to_string()));
+                DiskAnswer::Ready { key, start }
+            }
+            DiskTask::Write { key, entry, offset, bytes, last } => {
+                // After an error the rest of what was in flight is dropped.
+                let writer = self.writers.get_mut(&key)?;
+                let written = writer.write(entry, offset, &bytes, last).map_err(ended);
+                if written.is_err() {
+                    self.writers.remove(&key);
+                }
+                DiskAnswer::Written { key, bytes: bytes.len(), last, written }
+            }
+            DiskTask::Finish { key } => {
+                let writer = self.writers.remove(&key)?;
+                DiskAnswer::Finished { key, finished: writer.finish().map_err(ended) }
+            }
+            DiskTask::Keep { key } => {
+                self.writers.remove(&key);
+                return None;
+            }
+            DiskTask::Discard { key } => {
+                if let Some(writer) = self.writers.remove(&key) {
+                    writer.discard();
+                }
+                return None;
+            }
+        })
+    }
+
+    fn receive(&mut self, key: Key, offer: Arc<Offer>) -> Result<Start, DiskError> {
+        let inbox = open_inbox(&self.folders)?;
+        inbox.sweep(SystemTime::now());
+        let mut writer = inbox.receive(offer)?;
+        let start = writer.start()?;
+        self.writers.insert(key, writer);
+        Ok(start)
+    }
+}
+
+/// Opened for each transfer: a person may have moved their folder meanwhile.
+fn open_inbox(folders: &Folders) -> Result<Inbox, DiskError> {
+    let Folders { home, config } = folders;
+    Inbox::open(&downloads_folder(home, config), home, InboxLimits::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::test_folder::TestFolder;
+
+    /// The thread, and its answers.
+    fn start(home: &TestFolder) -> (Disk, mpsc::Receiver<DiskAnswer>) {
+        let (send, answers) = mpsc::channel();
+        let folders = Folders { home: home.path().to_owned(), config: home.path().join(".config") };
+        let disk = Disk::start(folders, move |answer| send.send(answer).is_ok()).unwrap();
+        (disk, answers)
+    }
+
+    #[test]
+    fn files_pass_from_a_folder_to_the_folder_for_downloads() {
+        let home = TestFolder::new();
+        let path = home.write("documents/report.txt", b"what it says");
+        let (disk, answers) = start(&home);
+        let purpose = FilePurpose::Sent;
+        disk.tell(DiskTask::List { key: 1, paths: vec![path], purpose });
+        let Ok(DiskAnswer::Listed { key: 1, listed: Ok(offer) }) = answers.recv() else {
+            panic!("it is listed")
+        };
+        disk.tell(DiskTask::Read { key: 1, entry: 0, offset: 0, bytes: 12 });
+        let Ok(DiskAnswer::Read { read: Ok(bytes), .. }) = answers.recv() else {
+            panic!("it is read")
+        };
+        disk.tell(DiskTask::Close { key: 1 });
+        disk.tell(DiskTask::Receive { key: 2, offer: Arc::new(offer) });
+        let ready = answers.recv();
+        if let Ok(DiskAnswer::Ready { start: Err((FileAnswer::Space { .. }, _)), .. }) = ready {
+            // A gigabyte stays free, which this machine has not.
+            return;
+        }
+        assert!(matches!(ready, Ok(DiskAnswer::Ready { key: 2, start: Ok(_) })), "{ready:?}");
+        disk.tell(DiskTask::Write { key: 2, entry: 0, offset: 0, bytes, last: true });
+        let written = answers.recv();
+        assert!(
+            matches!(
+                written,
+                Ok(DiskAnswer::Written { bytes: 12, last: true, written: Ok(()), .. })
+            ),
+            "{written:?}"
+        );
+        disk.tell(DiskTask::Finish { key: 2 });
+        let Ok(DiskAnswer::Finished { finished: Ok(paths), .. }) = answers.recv() else {
+            panic!("it is moved to its place")
+        };
+        assert_eq!(paths, [home.path().join("Downloads/report.txt")]);
+        assert_eq!(std::fs::read(&paths[0]).unwrap(), b"what it says");
+    }
+
+    #[test]
+    fn tasks_of_an_unknown_transfer_are_ignored() {
+        let home = TestFolder::new();
+        let (disk, answers) = start(&home);
+        for key in [1, 2] {
+            disk.tell(DiskTask::Read { key, entry: 0, offset: 0, bytes: 1 });
+            disk.tell(DiskTask::Write { key, entry: 0, offset: 0, bytes: vec![0], last: false });
+            disk.tell(DiskTask::Finish { key });
+            disk.tell(DiskTask::Keep { key });
+            disk.tell(DiskTask::Discard { key });
+        }
+        let none = home.path().join("none");
+        disk.tell(DiskTask::List { key: 3, paths: vec![none], purpose: FilePurpose::Sent });
+        let first = answers.recv();
+        assert!(
+            matches!(first, Ok(DiskAnswer::Listed { key: 3, listed: Err(_) })),
+            "only the last has an answer: {first:?}"
+        );
+    }
+}
