@@ -80,6 +80,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-region",
             "thinc-protocol",
             "thinc-viewer-core",
+            "thinc-files",
+            "thinc-files-disk",
             "thinc-sound",
             "thinc-transport",
             "thinc-x-selection",

@@ -16,6 +16,7 @@ use crate::client::{Opening, SoundChoice};
 use crate::desktops::DesktopChoice;
 use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
+use crate::files::FilesChoice;
 use crate::install::{InstallMode, InstallOptions};
 use crate::saved::CacheOptions;
 use crate::script;
@@ -232,6 +233,11 @@ pub struct Cli {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
     pub clipboard_max: u64,
 
+    /// Direction in which files are sent: dropped on the window, to the session; by programs of the
+    /// session, to this computer, after a question each time.
+    #[arg(long, value_enum, default_value_t = Files::Both)]
+    pub files: Files,
+
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
     pub sound: Sound,
@@ -331,6 +337,14 @@ impl Cli {
         }
     }
 
+    /// In which directions files are sent.
+    pub fn files(&self) -> FilesChoice {
+        FilesChoice {
+            to_viewer: matches!(self.files, Files::Both | Files::ToViewer),
+            to_session: matches!(self.files, Files::Both | Files::ToSession),
+        }
+    }
+
     /// How the viewer takes part in the clipboard.
     pub fn clipboard(&self) -> ClipboardPolicy {
         let (give, take) = match self.clipboard {
@@ -404,6 +418,19 @@ pub enum Clipboard {
     /// What is copied in the session can be pasted locally, not the other way round.
     FromSession,
     /// Each side keeps its own clipboard.
+    Off,
+}
+
+/// Direction in which files are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Files {
+    /// In both directions.
+    Both,
+    /// From the session only; each time the person is asked.
+    ToViewer,
+    /// To the session only.
+    ToSession,
+    /// None.
     Off,
 }
 
@@ -528,6 +555,9 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   clip-wait SELECTION [FORMAT…]     waits until the session offers exactly these formats; none: no
                       offer
   clip-paste SELECTION FORMAT FILE  pastes the session's selection into a file
+  files-send PATH     sends a file or folder to the session, and waits until it is there
+  files-question      waits until the session offers files, and answers `ok TEXT`
+  files-answer yes|no   receives the files, and waits until they are there, or refuses them
   screenshot FILE     writes a PNG
   stats FILE          writes the statistics as JSON
   timeout SECONDS     sets the limit of each later wait

@@ -28,6 +28,7 @@ use crate::clock::Clock;
 use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
+use crate::files::{Files, FilesChoice};
 use crate::liveness::{Liveness, time_slept};
 use crate::people::PeopleList;
 use crate::resize::ResizePacer;
@@ -41,6 +42,7 @@ pub(crate) use sound::SharedPlayer;
 pub use sound::SoundChoice;
 
 mod connection;
+mod files;
 mod rechoose;
 mod rescue;
 mod sign_in;
@@ -103,6 +105,8 @@ pub struct ClientConfig {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// In which directions files are sent.
+    pub files: FilesChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
@@ -192,6 +196,7 @@ pub struct State {
     /// Count of geometries received.
     pub geometries: u64,
     clipboard: Clipboard,
+    files: Files,
     /// Sound, and its player.
     pub(crate) sound: sound::Sound,
     clock: Clock,
@@ -617,7 +622,8 @@ impl State {
                     }
                 }
                 ViewerEvent::Connected { name } => {
-                    self.session_name = Some(name).filter(|name| !name.is_empty())
+                    self.session_name = Some(name).filter(|name| !name.is_empty());
+                    self.begin_files();
                 }
                 ViewerEvent::Barrier(id) if self.resize_barrier == Some(id) => {
                     self.barriers_pending = self.barriers_pending.saturating_sub(1);
@@ -693,6 +699,7 @@ impl State {
                 }
             }
         }
+        self.take_file_events();
         closed
     }
 }
@@ -722,6 +729,7 @@ impl Client {
             displays: Vec::new(),
             geometries: 0,
             clipboard: Clipboard::default(),
+            files: Files::new(config.files),
             sound: sound::Sound::new(config.sound, clock),
             clock,
             pacer: ResizePacer::default(),
@@ -769,6 +777,7 @@ impl Client {
             changed: Condvar::new(),
             wake: Box::new(wake),
         });
+        shared.start_disk()?;
         #[cfg(feature = "h264")]
         std::thread::Builder::new().name("thinc-video".into()).spawn({
             let shared = shared.clone();

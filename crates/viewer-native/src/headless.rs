@@ -22,6 +22,7 @@ use crate::clipboard::board::Board;
 use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
+use crate::files::FilesChoice;
 use crate::keys::{self, Key};
 use crate::report::Report;
 use crate::saved::CacheOptions;
@@ -55,6 +56,8 @@ pub struct HeadlessOptions {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// In which directions files are sent.
+    pub files: FilesChoice,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
 }
@@ -71,6 +74,7 @@ impl Default for HeadlessOptions {
             reconnect: Reconnect::Never,
             cache: CacheOptions::default(),
             clipboard: ClipboardPolicy::default(),
+            files: FilesChoice { to_viewer: true, to_session: true },
             decoder: this_program(),
         }
     }
@@ -140,6 +144,7 @@ impl Headless {
             reconnect: options.reconnect,
             cache: options.cache,
             clipboard: options.clipboard,
+            files: options.files,
             desktop: DesktopChoice::Any,
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
@@ -492,6 +497,34 @@ impl Headless {
                 .unwrap_or_else(|| "the session does not offer this format".to_owned());
             ViewError::Script(format!("not pasted: {words}"))
         })
+    }
+
+    /// Sends files to the session, and waits until they are there; returns what the user is told.
+    pub fn send_files(&mut self, paths: Vec<PathBuf>) -> Result<String, ViewError> {
+        self.client.lock().send_files(paths);
+        self.wait_for_files(&["Sent "])
+    }
+
+    /// Waits until the session offers files; returns what the user is asked.
+    pub fn wait_files_question(&mut self) -> Result<String, ViewError> {
+        self.wait("files of the session", |state, _| state.files_question())
+    }
+
+    /// Answers that question; waits until the files are received, and returns what the user is
+    /// told.
+    pub fn answer_files(&mut self, takes: bool) -> Result<String, ViewError> {
+        self.client.lock().answer_files(takes);
+        self.wait_for_files(if takes { &["Received "] } else { &["Refused"] })
+    }
+
+    /// Waits for one of these notices, or for one that says that it failed.
+    fn wait_for_files(&mut self, ends: &[&str]) -> Result<String, ViewError> {
+        let told = self.wait("the end of a transfer of files", |state, _| {
+            let text = state.take_told_of_files()?;
+            let has_failed = text.starts_with("Not ");
+            (has_failed || ends.iter().any(|end| text.starts_with(end))).then_some(text)
+        })?;
+        if told.starts_with("Not ") { Err(ViewError::Script(told)) } else { Ok(told) }
     }
 
     /// Resizes the session and waits until it has this size.

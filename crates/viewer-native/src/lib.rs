@@ -20,6 +20,7 @@ mod compose;
 pub mod desktops;
 pub mod device_key;
 pub mod error;
+pub mod files;
 #[cfg(feature = "window")]
 mod font;
 pub mod headless;

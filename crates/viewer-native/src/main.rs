@@ -73,6 +73,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         reconnect: if cli.script.is_some() { Reconnect::Always } else { Reconnect::Never },
         cache: cli.cache(),
         clipboard: cli.clipboard(),
+        files: cli.files(),
         decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
@@ -123,6 +124,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         stats_json: cli.stats_json.clone(),
         cache: cli.cache(),
         clipboard: cli.clipboard(),
+        files: cli.files(),
         sound: cli.sound.choice(),
         error_window: cli.error_window,
     };

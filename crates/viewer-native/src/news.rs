@@ -56,6 +56,8 @@ pub struct News {
     pub barriers: Vec<u32>,
     /// The session's clipboard has changed, or a transfer has ended.
     pub clipboard: bool,
+    /// The user is asked about files, or no longer, or a transfer has ended.
+    pub files: bool,
     /// Somebody came or left, or may do something else.
     pub people: bool,
     /// Answers to requests to share; there are few at one time.
@@ -102,6 +104,7 @@ impl News {
             || self.relative_wanted.is_some()
             || !self.barriers.is_empty()
             || self.clipboard
+            || self.files
             || self.people
             || !self.shared.is_empty()
             || !self.pointers.is_empty()

@@ -261,6 +261,15 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .map_err(|error| ViewError::File { path: path.to_owned(), error })?;
             Ok(done(()))
         }
+        "files-send" => viewer.send_files(vec![file(rest)?.to_owned()]).map(Answer::Ok),
+        "files-question" => {
+            viewer.wait_files_question().map(|text| Answer::Ok(text.replace('\n', " ")))
+        }
+        "files-answer" => match rest.trim() {
+            "yes" => viewer.answer_files(true).map(Answer::Ok),
+            "no" => viewer.answer_files(false).map(Answer::Ok),
+            other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
+        },
         "screenshot" => viewer.screenshot(file(rest)?).map(done),
         "stats" => viewer.write_stats(file(rest)?).map(done),
         "timeout" => {

@@ -405,6 +405,7 @@ impl Shared {
         let state = &mut *guard;
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
         let caps = caps | state.opening.map_or(0, Opening::caps) | state.sound.caps();
+        let caps = caps | state.files.caps();
         let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
         viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);

@@ -6,6 +6,7 @@
 mod capture;
 mod clipboard;
 mod cursor;
+mod files;
 mod follow;
 #[cfg(feature = "gpu")]
 mod gl;
@@ -115,6 +116,8 @@ pub struct WindowOptions {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// In which directions files are sent.
+    pub files: crate::files::FilesChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Show an error in a window of its own, if it ends the viewer before there was another.
@@ -175,6 +178,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         reconnect: Reconnect::Always,
         cache: options.cache.clone(),
         clipboard: options.clipboard,
+        files: options.files,
         sound: options.sound,
         decoder: this_program(),
     };
@@ -245,6 +249,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         input: sdl.keyboard(),
         text_input: video.text_input(),
         notice: None,
+        drops: Vec::new(),
+        question: None,
         sound: WindowSound::new(&sdl, wake.clone()),
         has_sound_arrived: false,
         clipboard: WindowClipboard::join(
@@ -389,6 +395,10 @@ struct App<'a> {
     text_input: sdl3::keyboard::TextInputUtil,
     /// Notice at the window's lower edge, and its expiry.
     notice: Option<(String, Instant)>,
+    /// Files of a drop that is not complete.
+    drops: Vec<PathBuf>,
+    /// What the user is asked.
+    question: Option<String>,
     clipboard: WindowClipboard,
     sound: WindowSound,
     has_sound_arrived: bool,
@@ -474,6 +484,8 @@ impl App<'_> {
             | Event::FingerCanceled { window_id, finger_id, x, y, .. } => {
                 self.handle_finger(finger_id, pointer::Finger::Up, (window_id, x, y));
             }
+            Event::DropFile { filename, .. } => self.drops.push(filename.into()),
+            Event::DropComplete { .. } => self.send_drops(),
             Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
                 self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
@@ -544,6 +556,9 @@ impl App<'_> {
                 self.show_notice(words);
             }
             Command::Capture => self.toggle_capture(),
+            Command::TakeFiles => self.take_files(),
+            Command::StopFiles => self.stop_files(),
+            Command::ShowFiles => self.show_files(),
             Command::Copying => {
                 let words = self.client.lock().choose_copying();
                 self.show_notice(words.to_owned());
@@ -734,6 +749,7 @@ impl App<'_> {
             cursor_show,
             relative_wanted,
             frame_end,
+            files,
             people,
             shared,
             pointers,
@@ -749,6 +765,9 @@ impl App<'_> {
         }
         self.has_sound_arrived |= sound;
         self.redraw |= players && self.menu;
+        if files {
+            (self.question, self.redraw) = (state.files_question(), true);
+        }
         if let Some(announcement) = announcement {
             crate::news::add_announcement(&mut self.announcement, &announcement);
             self.redraw = true;
@@ -945,6 +964,12 @@ impl App<'_> {
             let panel = Panel::draw_within(&text, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
             self.panels.push((panel, x, 0));
+        }
+        if let Some(question) = self.question.as_ref().filter(|_| self.message.is_none()) {
+            let panel = Panel::draw_within(question, dot * 2, window.width);
+            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
+            let y = (window.height as i32 - panel.size.height as i32).max(0) / 4;
+            self.panels.push((panel, x, y));
         }
         if let Some((words, _)) = &self.notice {
             let panel = Panel::draw_within(words, dot, window.width);

@@ -41,6 +41,12 @@ pub(super) enum Command {
     Volume(i8),
     /// The next choice of what is copied between this desktop and the session.
     Copying,
+    /// The session's files are received.
+    TakeFiles,
+    /// They are refused, or transfers are cancelled.
+    StopFiles,
+    /// How far transfers are.
+    ShowFiles,
     /// Lets an application have the pointer, or takes it back.
     Capture,
     Zoom(Step),
@@ -72,6 +78,9 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
         Keycode::P => Command::Capture,
+        Keycode::Y => Command::TakeFiles,
+        Keycode::X => Command::StopFiles,
+        Keycode::T => Command::ShowFiles,
         Keycode::V => Command::Mute,
         Keycode::Comma => Command::Volume(-1),
         Keycode::Period => Command::Volume(1),

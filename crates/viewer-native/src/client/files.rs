@@ -1,0 +1,110 @@
+//! Path beside the pixels, in both directions: under client.rs, between the window or the headless
+//! viewer, viewer-core and ../files.rs. Knows the lock and whom to wake; never a path's content.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use thinc_files_disk::{Disk, DiskAnswer, Folders};
+
+use super::{Shared, State};
+
+/// Messages about files that a script has not asked for.
+const TOLD_MAX: usize = 16;
+
+impl State {
+    /// The user wants these files in the session.
+    pub(crate) fn send_files(&mut self, paths: Vec<PathBuf>) {
+        let notice = self.files.send(paths);
+        self.tell_of_files(notice);
+    }
+
+    /// What the user is asked of files.
+    pub(crate) fn files_question(&self) -> Option<String> {
+        self.files.question()
+    }
+
+    /// The user's answer to the question.
+    pub(crate) fn answer_files(&mut self, takes: bool) {
+        let now = self.clock.now();
+        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
+        let notice = self.files.answer(takes, viewer, now);
+        self.tell_of_files(notice);
+    }
+
+    /// The user wants no transfer of files any more.
+    pub(crate) fn cancel_files(&mut self) {
+        let now = self.clock.now();
+        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
+        let notice = self.files.cancel(viewer, now);
+        self.tell_of_files(notice);
+    }
+
+    /// How far transfers are, for the user.
+    pub(crate) fn files_progress(&mut self) -> Option<String> {
+        let now = self.clock.now();
+        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
+        self.files.progress(viewer, now)
+    }
+
+    /// The session's hello has arrived.
+    pub(super) fn begin_files(&mut self) {
+        let now = self.clock.now();
+        let notice = self.files.begin(&mut self.viewer, now);
+        self.tell_of_files(notice);
+    }
+
+    /// Carries out what viewer-core wants of the disk.
+    pub(super) fn take_file_events(&mut self) {
+        let now = self.clock.now();
+        while let Some(event) = self.viewer.poll_file_event() {
+            let notice = self.files.handle(event, &mut self.viewer, now);
+            self.tell_of_files(notice);
+        }
+    }
+
+    fn handle_disk(&mut self, answer: DiskAnswer) {
+        let now = self.clock.now();
+        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
+        let notice = self.files.handle_disk(answer, viewer, now);
+        self.take_file_events();
+        self.tell_of_files(notice);
+    }
+
+    /// The oldest message about files that was not taken, for scripts.
+    pub(crate) fn take_told_of_files(&mut self) -> Option<String> {
+        self.files.told.pop_front()
+    }
+
+    fn tell_of_files(&mut self, notice: Option<String>) {
+        self.news.files = true;
+        if let Some(text) = &notice {
+            if self.files.told.len() == TOLD_MAX {
+                self.files.told.pop_front();
+            }
+            self.files.told.push_back(text.clone());
+        }
+        self.news.notice = notice.or(self.news.notice.take());
+        self.flush();
+    }
+}
+
+impl Shared {
+    /// Starts the thread that reads and writes files.
+    pub(super) fn start_disk(self: &Arc<Shared>) -> io::Result<()> {
+        let shared = Arc::downgrade(self);
+        let disk = Disk::start(Folders::from_environment()?, move |answer| {
+            let Some(shared) = shared.upgrade() else { return false };
+            let mut state = shared.lock();
+            state.handle_disk(answer);
+            let wake = state.news.is_worth_waking();
+            drop(state);
+            if wake {
+                shared.announce();
+            }
+            true
+        })?;
+        self.lock().files.set_disk(disk);
+        Ok(())
+    }
+}
