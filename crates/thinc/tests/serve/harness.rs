@@ -17,6 +17,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use thinc_protocol::clip::{ClipFormats, ClipMessage};
 use thinc_protocol::clip_policy::ClipDirections;
+use thinc_protocol::file::FileMessage;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
@@ -319,6 +320,7 @@ pub(crate) enum Message {
     Pointer(PersonPointer),
     Notice(String),
     ClipPolicy(ClipDirections),
+    File(FileMessage),
     /// The frame of a packet of sound, without repeats.
     Sound(Vec<u8>),
     Players(Vec<String>),
@@ -429,6 +431,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Barrier(id) => Message::Barrier(*id),
         SessionMessage::Pong(_) => Message::Pong,
         SessionMessage::ClipPolicy(directions) => Message::ClipPolicy(*directions),
+        SessionMessage::File(message) => Message::File(message.clone()),
         SessionMessage::InputReceived(input) => Message::Seen(*input),
         SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
         SessionMessage::Clip(ClipMessage::Offer { formats, .. }) => Message::Offered(*formats),

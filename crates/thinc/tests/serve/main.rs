@@ -18,6 +18,7 @@ mod broker_quic;
 mod broker_restarts;
 mod broker_tls;
 mod ending;
+mod files;
 mod harness;
 mod opening;
 mod preferences;

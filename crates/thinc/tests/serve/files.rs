@@ -1,0 +1,261 @@
+//! Files of a session: those that viewers send, in the person's folder for downloads, and those that
+//! `thinc send` sends. Knows messages, folders and what the command says.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Start};
+use thinc_protocol::file::{FileAnswer, FileEnd, FileEntry, FileKind, FilePurpose};
+use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_transport::connect;
+
+use crate::harness::{
+    Message, Session, TestEnvironment, Viewer, connect_options, failed, wait_for_end, wait_until,
+};
+
+/// A session whose person's folder for downloads is in the test's folder.
+fn session(options: &[&str]) -> Session {
+    let environment = TestEnvironment::new();
+    let config = environment.folder.join("config");
+    fs::create_dir(&config).unwrap();
+    let line = format!("XDG_DOWNLOAD_DIR=\"{}/downloads\"\n", environment.folder.display());
+    fs::write(config.join("user-dirs.dirs"), line).unwrap();
+    Session::start_with(environment, options, &["sleep", "1000"])
+}
+
+fn downloads(session: &Session) -> PathBuf {
+    session.environment.folder.join("downloads")
+}
+
+/// A viewer with an end of the files channel.
+struct FileViewer {
+    viewer: Viewer,
+    end: Endpoint,
+    notices: Vec<String>,
+}
+
+impl FileViewer {
+    fn connect(session: &Session, instance: u8) -> FileViewer {
+        let link = connect(&session.link(), &connect_options()).unwrap();
+        let mut viewer = Viewer::with_caps(link, ViewerCaps::FILES | ViewerCaps::NOTICE);
+        viewer.send(&ViewerMessage::Instance([instance; INSTANCE_BYTES]));
+        viewer.until(|message| matches!(message, Message::Hello(_)));
+        FileViewer { viewer, end: Endpoint::new(FilesPolicy::default()), notices: Vec::new() }
+    }
+
+    fn speak(&mut self) {
+        while let Some(message) =
+            self.end.poll_control().or_else(|| self.end.poll_piece(usize::MAX, 0))
+        {
+            self.viewer.send(&ViewerMessage::File(message));
+        }
+    }
+
+    /// The next event of the channel.
+    fn event(&mut self) -> FileEvent {
+        loop {
+            self.speak();
+            if let Some(event) = self.end.poll_event() {
+                return event;
+            }
+            match self.viewer.next().expect("the connection ended first") {
+                Message::File(message) => self.end.handle(&message, 0).unwrap(),
+                Message::Notice(text) => self.notices.push(text),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a file until it is stored, or until so many bytes are sent.
+    fn send(&mut self, content: &[u8], until: usize) -> Option<FileEnd> {
+        let mut supplied = 0;
+        loop {
+            match self.event() {
+                FileEvent::Wanted { id, entry, offset, bytes } => {
+                    supplied = (offset + bytes) as usize;
+                    let wanted = &content[offset as usize..supplied];
+                    self.end.supply(id, entry, offset, wanted, 0);
+                }
+                FileEvent::Ended { why, .. } => return Some(why),
+                FileEvent::Answered {
+                    answer: FileAnswer::Yes { .. } | FileAnswer::Asking, ..
+                } => {}
+                other => panic!("{other:?}"),
+            }
+            if supplied > until {
+                self.speak();
+                return None;
+            }
+        }
+    }
+
+    /// Waits for an offer, and accepts it.
+    fn accept(&mut self, start: Start) -> Offer {
+        let FileEvent::Offered { id, offer } = self.event() else { panic!("it is offered") };
+        self.end.answer(id, Some(start), 0);
+        (*offer).clone()
+    }
+
+    /// Receives one file to its end.
+    fn receive(&mut self) -> Vec<u8> {
+        let mut content = Vec::new();
+        loop {
+            let FileEvent::Data { id, bytes, last, .. } = self.event() else {
+                panic!("content follows")
+            };
+            content.extend(&bytes);
+            self.end.stored(id, bytes.len());
+            if last {
+                self.end.finish(id);
+                self.speak();
+                return content;
+            }
+        }
+    }
+}
+
+fn offer(name: &str, size: usize) -> Offer {
+    let path = name.to_owned();
+    let entry = FileEntry { kind: FileKind::File, size: size as u64, modified_ms: 1, path };
+    Offer::new(FilePurpose::Sent, vec![entry]).unwrap()
+}
+
+fn content(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+/// `thinc send`, while a viewer answers.
+fn thinc_send(session: &Session, arguments: &[&str]) -> Child {
+    let arguments = [&["send", "--session", session.name.as_str()], arguments].concat();
+    let mut command = session.environment.thinc(&arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn end_of(child: Child) -> Output {
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn what_a_viewer_sends_is_in_the_downloads_under_a_free_name() {
+    let session = session(&[]);
+    let mut viewer = FileViewer::connect(&session, 1);
+    for name in ["report.bin", "report (2).bin"] {
+        let sent = content(300_000);
+        viewer.end.offer(offer("report.bin", sent.len()), 0).unwrap();
+        assert_eq!(viewer.send(&sent, usize::MAX), Some(FileEnd::Done));
+        assert!(fs::read(downloads(&session).join(name)).unwrap() == sent, "{name}");
+        let told = format!("Received {name} in {}", downloads(&session).display());
+        while !viewer.notices.contains(&told) {
+            if let Message::Notice(text) = viewer.viewer.next().unwrap() {
+                viewer.notices.push(text);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_viewer_sends_goes_on_after_the_session_process_was_killed() {
+    let session = session(&[]);
+    let sent = content(8_000_000);
+    let mut viewer = FileViewer::connect(&session, 1);
+    viewer.end.offer(offer("large.bin", sent.len()), 0).unwrap();
+    assert_eq!(viewer.send(&sent, 3_000_000), None);
+    let part = || {
+        let folders = fs::read_dir(downloads(&session)).ok()?;
+        let part = folders.flatten().next()?.path().join("part");
+        fs::metadata(part).ok().filter(|part| part.len() > 1_000_000)
+    };
+    wait_until("a part is there", part);
+    let pid = session.pid("session");
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    wait_for_end(pid);
+    drop(viewer);
+    let mut viewer = FileViewer::connect(&session, 1);
+    viewer.end.offer(offer("large.bin", sent.len()), 0).unwrap();
+    let mut begins = None;
+    while begins.is_none() {
+        if let FileEvent::Answered { answer: FileAnswer::Yes { offset, .. }, .. } = viewer.event() {
+            begins = Some(offset);
+        }
+    }
+    assert!(begins.is_some_and(|offset| offset > 1_000_000), "it begins at {begins:?}");
+    assert_eq!(viewer.send(&sent, usize::MAX), Some(FileEnd::Done));
+    assert!(fs::read(downloads(&session).join("large.bin")).unwrap() == sent);
+    assert_eq!(fs::read_dir(downloads(&session)).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn a_program_sends_files_to_whom_the_session_is_shown() {
+    let session = session(&[]);
+    let file = session.environment.folder.join("notes.txt");
+    fs::write(&file, content(200_000)).unwrap();
+    let path = file.to_str().unwrap();
+    // Nobody is there.
+    let words = failed(&end_of(thinc_send(&session, &[path])));
+    assert!(words.contains("no viewer of yours that receives files is connected"), "{words}");
+    let mut viewer = FileViewer::connect(&session, 1);
+    let sends = thinc_send(&session, &[path]);
+    let offer = viewer.accept(Start::default());
+    assert_eq!(offer.entries()[0].path, "notes.txt");
+    assert!(viewer.receive() == content(200_000));
+    let output = end_of(sends);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Sent.\n");
+    // The person does not want it.
+    let sends = thinc_send(&session, &[path]);
+    let FileEvent::Offered { id, .. } = viewer.event() else { panic!("it is offered") };
+    viewer.end.answer(id, None, 0);
+    viewer.speak();
+    let words = failed(&end_of(sends));
+    assert!(words.contains("the person at the viewer does not want it"), "{words}");
+    // The sender gives up.
+    let mut sends = thinc_send(&session, &[path]);
+    let FileEvent::Offered { .. } = viewer.event() else { panic!("it is offered") };
+    sends.kill().unwrap();
+    sends.wait().unwrap();
+    assert!(matches!(viewer.event(), FileEvent::Stopped { why: FileEnd::Cancelled, .. }));
+    let words = failed(&end_of(thinc_send(&session, &["/none"])));
+    assert!(words.contains("/none"), "{words}");
+}
+
+#[test]
+fn a_viewer_that_comes_back_gets_the_rest() {
+    let session = session(&[]);
+    let file = session.environment.folder.join("large.bin");
+    let sent = content(6_000_000);
+    fs::write(&file, &sent).unwrap();
+    let mut viewer = FileViewer::connect(&session, 7);
+    let sends = thinc_send(&session, &[file.to_str().unwrap()]);
+    viewer.accept(Start::default());
+    let (mut part, mut start) = (Vec::new(), Start::default());
+    while part.len() < 1_000_000 {
+        let FileEvent::Data { id, bytes, .. } = viewer.event() else { panic!("content follows") };
+        viewer.end.stored(id, bytes.len());
+        part.extend(bytes);
+    }
+    drop(viewer);
+    start.offset = part.len() as u64;
+    start.hash.update(&part);
+    let mut viewer = FileViewer::connect(&session, 7);
+    viewer.accept(start);
+    part.extend(viewer.receive());
+    assert!(part == sent, "both parts are the file");
+    assert!(end_of(sends).status.success());
+}
+
+#[test]
+fn files_may_be_switched_off() {
+    let session = session(&["--files", "off"]);
+    let mut viewer = FileViewer::connect(&session, 1);
+    viewer.end.offer(offer("f", 1), 0).unwrap();
+    let answer = viewer.event();
+    assert!(matches!(answer, FileEvent::Answered { answer: FileAnswer::Policy, .. }), "{answer:?}");
+    let file = session.environment.folder.join("f");
+    fs::write(&file, "1").unwrap();
+    let words = failed(&end_of(thinc_send(&session, &[file.to_str().unwrap()])));
+    assert!(words.contains("this session sends no files (--files)"), "{words}");
+    assert!(!downloads(&session).exists());
+}
