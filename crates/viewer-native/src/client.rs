@@ -777,7 +777,9 @@ impl Client {
             changed: Condvar::new(),
             wake: Box::new(wake),
         });
-        shared.start_disk()?;
+        if let Err(error) = shared.start_disk() {
+            crate::error::report(format_args!("files are neither sent nor received: {error}"));
+        }
         #[cfg(feature = "h264")]
         std::thread::Builder::new().name("thinc-video".into()).spawn({
             let shared = shared.clone();

@@ -32,7 +32,10 @@ impl Actor {
             self.files.handle_events(&mut self.core, &viewers, now);
         }
         while let Some(notice) = self.files.poll_notice() {
-            self.show_notice(&notice);
+            // Names of a person's files are nothing for guests.
+            for viewer in self.file_viewers().iter().filter(|viewer| viewer.is_owners) {
+                self.core.notify(viewer.id, &notice);
+            }
         }
     }
 

@@ -2,7 +2,12 @@
 //! that the session sends. From SDL's events and the viewer's commands, to client.rs. Knows paths
 //! and words; never what is in a file.
 
+use sdl3::keyboard::{Keycode, Mod};
+use thinc_region::Size;
+
 use super::App;
+use super::shortcuts::{FilesCommand, answers_question};
+use crate::overlay::Panel;
 
 impl App<'_> {
     /// All files of a drop are known.
@@ -13,23 +18,64 @@ impl App<'_> {
         }
     }
 
-    /// The user wants the files that the session sends.
-    pub(super) fn take_files(&mut self) {
-        if self.question.is_some() {
-            self.client.lock().answer_files(true);
-        } else {
-            self.show_notice("The session sends no files".to_owned());
-        }
+    /// What these keys answer, while something is asked.
+    pub(super) fn answer_to_question(
+        &self,
+        keycode: Option<Keycode>,
+        keymod: Mod,
+    ) -> Option<FilesCommand> {
+        self.question.as_ref().and_then(|_| answers_question(keycode, keymod))
     }
 
-    /// The user does not want them, or no transfer any more.
-    pub(super) fn stop_files(&mut self) {
+    pub(super) fn handle_files(&mut self, command: FilesCommand) {
+        let is_asked = self.question.is_some();
         let mut state = self.client.lock();
-        if self.question.is_some() { state.answer_files(false) } else { state.cancel_files() }
+        let words = match command {
+            FilesCommand::Take if is_asked => {
+                state.answer_files(true);
+                return;
+            }
+            FilesCommand::Take => "The session sends no files".to_owned(),
+            FilesCommand::Stop => {
+                if is_asked {
+                    state.answer_files(false);
+                } else {
+                    state.cancel_files();
+                }
+                return;
+            }
+            FilesCommand::Show => {
+                state.files_progress().unwrap_or_else(|| "No files are being sent".to_owned())
+            }
+        };
+        drop(state);
+        self.show_notice(words);
     }
 
-    pub(super) fn show_files(&mut self) {
-        let progress = self.client.lock().files_progress();
-        self.show_notice(progress.unwrap_or_else(|| "No files are being sent".to_owned()));
+    /// The question, where it hides the least of what the user does.
+    pub(super) fn draw_question(&mut self, window: Size, dot: u32) {
+        let Some(question) = self.question.as_ref().filter(|_| self.message.is_none()) else {
+            return;
+        };
+        let panel = Panel::draw_within(question, dot * 2, window.width);
+        let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
+        let y = (window.height as i32 - panel.size.height as i32).max(0) / 4;
+        self.panels.push((panel, x, y));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_chord_answers_a_question() {
+        let chord = Mod::LCTRLMOD | Mod::LALTMOD;
+        assert_eq!(answers_question(Some(Keycode::Y), chord), Some(FilesCommand::Take));
+        assert_eq!(answers_question(Some(Keycode::X), chord), Some(FilesCommand::Stop));
+        for keymod in [Mod::NOMOD, Mod::LCTRLMOD, Mod::LALTMOD, Mod::LSHIFTMOD] {
+            assert_eq!(answers_question(Some(Keycode::Y), keymod), None);
+        }
+        assert_eq!(answers_question(Some(Keycode::Return), chord), None);
     }
 }

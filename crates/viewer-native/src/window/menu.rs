@@ -3,7 +3,7 @@
 //! Path back, beside keyboard.rs: while the menu is open, keys select from it and none is sent to
 //! the session. Knows names of keys and commands; never SDL, the connection or pixels.
 
-use super::shortcuts::Command;
+use super::shortcuts::{Command, FilesCommand};
 use super::zoom::Step;
 
 /// Effect of a choice.
@@ -43,9 +43,17 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('o', "Zoom out; also -", Choice::Do(Command::Zoom(Step::Out))),
     ('n', "Reset zoom; also 0", Choice::Do(Command::Zoom(Step::Reset))),
     ('c', "What is copied to and from the session", Choice::Do(Command::Copying)),
-    ('y', "Receive the files that the session sends", Choice::Do(Command::TakeFiles)),
-    ('x', "Refuse them, or cancel all transfers of files", Choice::Do(Command::StopFiles)),
-    ('t', "How far transfers of files are", Choice::Do(Command::ShowFiles)),
+    (
+        'y',
+        "Receive the files that the session sends",
+        Choice::Do(Command::Files(FilesCommand::Take)),
+    ),
+    (
+        'x',
+        "Refuse them, or cancel all transfers of files",
+        Choice::Do(Command::Files(FilesCommand::Stop)),
+    ),
+    ('t', "How far transfers of files are", Choice::Do(Command::Files(FilesCommand::Show))),
     ('v', "Mute the session's sound, or hear it again", Choice::Do(Command::Mute)),
     (',', "Softer", Choice::Do(Command::Volume(-1))),
     ('.', "Louder", Choice::Do(Command::Volume(1))),

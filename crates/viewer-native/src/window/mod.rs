@@ -429,6 +429,8 @@ impl App<'_> {
                     });
                 } else if self.announcement.is_some() && closes_announcement(keycode, keymod) {
                     (self.announcement, self.redraw) = (None, true);
+                } else if let Some(answer) = self.answer_to_question(keycode, keymod) {
+                    self.handle_files(answer);
                 } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
                 } else if self.menu {
@@ -556,9 +558,7 @@ impl App<'_> {
                 self.show_notice(words);
             }
             Command::Capture => self.toggle_capture(),
-            Command::TakeFiles => self.take_files(),
-            Command::StopFiles => self.stop_files(),
-            Command::ShowFiles => self.show_files(),
+            Command::Files(command) => self.handle_files(command),
             Command::Copying => {
                 let words = self.client.lock().choose_copying();
                 self.show_notice(words.to_owned());
@@ -965,12 +965,7 @@ impl App<'_> {
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
             self.panels.push((panel, x, 0));
         }
-        if let Some(question) = self.question.as_ref().filter(|_| self.message.is_none()) {
-            let panel = Panel::draw_within(question, dot * 2, window.width);
-            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            let y = (window.height as i32 - panel.size.height as i32).max(0) / 4;
-            self.panels.push((panel, x, y));
-        }
+        self.draw_question(window, dot);
         if let Some((words, _)) = &self.notice {
             let panel = Panel::draw_within(words, dot, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;

@@ -41,17 +41,39 @@ pub(super) enum Command {
     Volume(i8),
     /// The next choice of what is copied between this desktop and the session.
     Copying,
-    /// The session's files are received.
-    TakeFiles,
-    /// They are refused, or transfers are cancelled.
-    StopFiles,
-    /// How far transfers are.
-    ShowFiles,
+    /// Something about files.
+    Files(FilesCommand),
     /// Lets an application have the pointer, or takes it back.
     Capture,
     Zoom(Step),
     /// By this many quarters of the visible part.
     Pan(i32, i32),
+}
+
+/// A command about files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilesCommand {
+    /// Those that the session sends are received.
+    Take,
+    /// They are refused, or transfers are cancelled.
+    Stop,
+    /// How far transfers are.
+    Show,
+}
+
+/// The answer to a question about files, which nobody types by chance: Ctrl+Alt+Y is yes,
+/// Ctrl+Alt+X no. Without a question the session gets these keys.
+pub(super) fn answers_question(keycode: Option<Keycode>, keymod: Mod) -> Option<FilesCommand> {
+    if !keymod.intersects(Mod::LCTRLMOD | Mod::RCTRLMOD)
+        || !keymod.intersects(Mod::LALTMOD | Mod::RALTMOD)
+    {
+        return None;
+    }
+    match keycode? {
+        Keycode::Y => Some(FilesCommand::Take),
+        Keycode::X => Some(FilesCommand::Stop),
+        _ => None,
+    }
 }
 
 /// Ctrl+Alt+Enter, which no desktop uses.
@@ -78,9 +100,6 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
         Keycode::P => Command::Capture,
-        Keycode::Y => Command::TakeFiles,
-        Keycode::X => Command::StopFiles,
-        Keycode::T => Command::ShowFiles,
         Keycode::V => Command::Mute,
         Keycode::Comma => Command::Volume(-1),
         Keycode::Period => Command::Volume(1),
