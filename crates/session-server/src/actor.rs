@@ -4,6 +4,7 @@
 //! session-core's own deadline only. Knows when to call session-core and who gets its results;
 //! decides nothing that session-core could decide.
 
+mod closing;
 mod datagrams;
 mod figures;
 mod files;
@@ -28,7 +29,7 @@ use thinc_codec_enc::Encoder;
 use thinc_h264::Library;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_MESSAGE_BYTES_MAX};
-use thinc_protocol::session::{Close, CloseCode, SessionMessage};
+use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{KeyboardLayout, ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
@@ -44,13 +45,13 @@ use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::caches::Caches;
 use crate::clipboard::{self, Clipboard};
-use crate::connection::{ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
+use crate::connection::{ConnectionId, Event, Events, Opened, STALL_TIMEOUT};
 use crate::cursor::CursorPublisher;
-use crate::expiry::{Due, Expiry};
+use crate::expiry::Expiry;
 use crate::files::Files;
 use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
@@ -246,7 +247,7 @@ impl Actor {
         });
         let clipboard =
             clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
-        let files = crate::files::start(&config.files, &mut core, events.clone());
+        let files = crate::files::start(&config.files, &config.display, &mut core, events.clone());
         let start = Instant::now();
         let sound_control = config.desk_socket.as_ref().map(|socket| {
             core.set_sound(true);
@@ -740,114 +741,6 @@ impl Actor {
         self.close(id, code, &reason);
     }
 
-    /// Sends the reason, and ends the connection once it was sent, or at the time-out.
-    fn close(&mut self, id: ConnectionId, code: CloseCode, reason: &str) {
-        let abort_at = self.now() + CLOSE_TIMEOUT.as_micros() as Micros;
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        info!(connection = id.0, "{}: closing: {reason}", connection.label);
-        connection.abort_at.get_or_insert(abort_at);
-        match connection.viewer {
-            Some(viewer) => self.core.close_viewer(viewer, code, reason),
-            None => {
-                let mut chunk = connection.chunk.take().unwrap_or_default();
-                SessionMessage::Close(Close { code, reason }).encode(&mut chunk);
-                if let Some(outgoing) = connection.outgoing.take() {
-                    let _ = outgoing.try_send(chunk);
-                }
-            }
-        }
-    }
-
-    fn handle_closed(&mut self, id: ConnectionId, reason: &EndReason) {
-        let Some(connection) = self.connections.remove(&id) else { return };
-        if connection.takes_video
-            && !self.connections.values().any(|connection| connection.takes_video)
-        {
-            self.ring.set_want_video(false);
-        }
-        if self.connections.is_empty() {
-            // No viewer waits for the next job.
-            self.spare = Vec::new();
-        }
-        self.caches.handle_disconnect(id, self.now());
-        if let Some(viewer) = connection.viewer {
-            let stats = self.core.stats(viewer).unwrap_or_default();
-            debug!("{}: {stats:?}", connection.label);
-            connection.instance.into_iter().for_each(|instance| {
-                self.remember_departed(instance, self.core.input_received(viewer))
-            });
-            self.core.remove_viewer(viewer);
-            self.files.viewer_left(viewer, self.now());
-            self.people.set_changed();
-        }
-        let why = match reason {
-            EndReason::Closed => String::new(),
-            EndReason::Stalled => format!(": it read nothing for {STALL_TIMEOUT:?}"),
-            EndReason::Broken(error) => format!(": {error}"),
-        };
-        info!(connection = id.0, "{}: disconnected{why}", connection.label);
-    }
-
-    /// Closes and aborts connections whose time-out has passed, and those of guests whose visit
-    /// has ended. True if any was closed, or guests were checked.
-    fn enforce_time_outs(&mut self) -> bool {
-        let now = self.now();
-        // Also if no visit has ended: viewers are told of what has expired in the next turn.
-        let has_checked = self.guests_check_at.is_some_and(|at| at <= now);
-        if has_checked {
-            let _ = self.check_guests();
-        }
-        let stall = STALL_TIMEOUT.as_micros() as Micros;
-        let mut closing = Vec::new();
-        let mut aborted = Vec::new();
-        for (&id, connection) in &self.connections {
-            if connection.abort_at.is_some_and(|at| at <= now) {
-                aborted.push(id);
-            } else if connection.abort_at.is_some() {
-                // The reason is being sent.
-            } else if connection.viewer.is_none()
-                && now >= connection.opened + AUTH_TIMEOUT.as_micros() as Micros
-            {
-                closing.push((
-                    id,
-                    CloseCode::Protocol,
-                    format!("no hello within {AUTH_TIMEOUT:?}"),
-                ));
-            } else if connection.unacknowledged.is_some_and(|since| now >= since + stall) {
-                closing.push((
-                    id,
-                    CloseCode::TooSlow,
-                    format!("no update was acknowledged for {STALL_TIMEOUT:?}"),
-                ));
-            }
-        }
-        let has_closed = has_checked || !closing.is_empty();
-        for (id, code, reason) in closing {
-            self.close(id, code, &reason);
-        }
-        for id in aborted {
-            if let Some(connection) = self.connections.get(&id) {
-                connection.task.abort();
-                self.handle_closed(id, &EndReason::Closed);
-            }
-        }
-        has_closed
-    }
-
-    /// Why the session ends, if nobody uses it for too long; before, people are told.
-    fn unused(&mut self) -> Option<String> {
-        let now = self.now();
-        let is_viewed = self.connections.values().any(|connection| connection.viewer.is_some());
-        self.expiry.set_viewed(is_viewed, now);
-        match self.expiry.poll(now)? {
-            Due::Warning(text) => {
-                self.show_notice(&text);
-                None
-            }
-            Due::End(why) => Some(why),
-        }
-    }
-
     /// Serves each viewer once, starting where the last turn stopped: a fast viewer's jobs must not
     /// delay the others, nor input. True if there may be more to do at once.
     fn serve_viewers(&mut self) -> bool {
@@ -957,27 +850,6 @@ impl Actor {
         if let Some(job) = Arc::into_inner(job) {
             recycle(&mut self.spare, job);
         }
-    }
-
-    /// Tells every viewer that the session ends, and waits until they have read it.
-    async fn close_all(&mut self, inbox: &mut mpsc::Receiver<Event>, why: &str) {
-        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
-        for id in ids {
-            self.close(id, CloseCode::SessionEnded, why);
-        }
-        let all_gone = async {
-            loop {
-                while self.serve_viewers() {}
-                if self.connections.is_empty() {
-                    return;
-                }
-                match inbox.recv().await {
-                    Some(event) => self.handle_event(event),
-                    None => return,
-                }
-            }
-        };
-        let _ = timeout(CLOSE_TIMEOUT_AT_END, all_gone).await;
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
+use crate::drops::{Dropped, Drops};
 
 /// A day: how long files wait for a viewer that has left while it received them.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -51,6 +52,8 @@ pub(crate) enum FilesEvent {
     GivenUp,
     /// The disk's thread has done something.
     Disk(DiskAnswer),
+    /// Files were dropped on a window, or not.
+    Dropped(Dropped),
 }
 
 /// Files that a program of the session sends.
@@ -103,6 +106,7 @@ pub(crate) struct FileViewer {
 #[derive(Debug)]
 pub(crate) struct Files {
     disk: Option<Disk>,
+    drops: Option<Drops>,
     next_key: Key,
     sending: Vec<Sending>,
     receiving: Vec<Receiving>,
@@ -111,11 +115,18 @@ pub(crate) struct Files {
     notices: Vec<String>,
 }
 
-/// Tells session-core what may be sent, and starts the disk's thread.
-pub(crate) fn start(config: &FilesConfig, core: &mut Session, events: Events) -> Files {
+/// Tells session-core what may be sent, and starts the threads for the disk, and for drops on
+/// windows of the display.
+pub(crate) fn start(
+    config: &FilesConfig,
+    display: &str,
+    core: &mut Session,
+    events: Events,
+) -> Files {
     let FilesConfig { to_viewers, to_session } = *config;
     let mut files = Files {
         disk: None,
+        drops: None,
         next_key: 0,
         sending: Vec::new(),
         receiving: Vec::new(),
@@ -124,6 +135,16 @@ pub(crate) fn start(config: &FilesConfig, core: &mut Session, events: Events) ->
     };
     if !to_viewers && !to_session {
         return files;
+    }
+    if to_session {
+        let events = events.clone();
+        let done = move |dropped| {
+            let event = Event::Files(FilesEvent::Dropped(dropped));
+            events.blocking_send(event).is_ok()
+        };
+        let started = Drops::start(display, done);
+        let started = started.inspect_err(|error| warn!("files go to no window: {error}"));
+        files.drops = started.ok();
     }
     let done = move |answer| {
         let event = Event::Files(FilesEvent::Disk(answer));
@@ -295,7 +316,7 @@ impl Files {
             .map(|receiving| receiving.key)
             .collect();
         self.receiving.retain(|receiving| !gone.contains(&receiving.key));
-        gone.into_iter().for_each(|key| self.tell_disk(DiskTask::Keep { key }));
+        gone.into_iter().for_each(|key| self.leave(key, DiskTask::Keep { key }));
     }
 
     /// Carries out what session-core wants of the disk.
@@ -339,10 +360,11 @@ impl Files {
                 let receiving = self.receiving.swap_remove(at);
                 // What a person cancelled, or arrived wrong, is of no use later.
                 let key = receiving.key;
-                self.tell_disk(match why {
+                let task = match why {
                     FileEnd::Failed | FileEnd::Space => DiskTask::Keep { key },
                     _ => DiskTask::Discard { key },
-                });
+                };
+                self.leave(key, task);
                 info!("files of a viewer: {}", words(why));
             }
             FileEvent::Answered { id, answer } => {
@@ -365,6 +387,12 @@ impl Files {
                 self.end_sending(key, outcome);
             }
         }
+    }
+
+    /// Files that a viewer has sent in part do not arrive, for now.
+    fn leave(&self, key: Key, task: DiskTask) {
+        self.tell_disk(task);
+        self.drops.iter().for_each(|drops| drops.forget(key));
     }
 
     fn position(&self, viewer: ViewerId, id: u32) -> Option<usize> {
@@ -404,6 +432,9 @@ impl Files {
         end.ask(id, now);
         let key = self.key();
         let (missing, finishing) = (0, false);
+        if let (FilePurpose::Dropped { x, y }, Some(drops)) = (offer.purpose(), &self.drops) {
+            drops.find(key, x, y);
+        }
         self.tell_disk(DiskTask::Receive { key, offer: offer.clone() });
         self.receiving.push(Receiving { key, viewer, id, offer, instance, missing, finishing });
     }
@@ -492,6 +523,12 @@ impl Files {
         }
     }
 
+    /// Files were dropped on a window, or not.
+    pub(crate) fn handle_dropped(&mut self, dropped: &Dropped) {
+        let Dropped { paths, taken } = dropped;
+        self.notices.push(received(paths, *taken));
+    }
+
     fn finished(
         &mut self,
         receiving: Receiving,
@@ -499,7 +536,7 @@ impl Files {
         core: &mut Session,
         now: Micros,
     ) {
-        let Receiving { viewer, id, offer, instance, .. } = receiving;
+        let Receiving { key, viewer, id, offer, instance, .. } = receiving;
         match finished {
             Ok(paths) => {
                 if let Some(end) = core.files(viewer) {
@@ -513,13 +550,18 @@ impl Files {
                     self.finished.push(Finished { identity, instance, viewer, at: now });
                 }
                 info!("files of a viewer: {} bytes received", offer.total());
-                self.notices.push(received(&paths));
+                match (offer.purpose(), &self.drops) {
+                    // The notice follows.
+                    (FilePurpose::Dropped { .. }, Some(drops)) => drops.play(key, paths),
+                    _ => self.notices.push(received(&paths, false)),
+                }
             }
             Err((why, text)) => {
                 warn!("files of a viewer: {text}");
                 if let Some(end) = core.files(viewer) {
                     end.stop(id, why);
                 }
+                self.drops.iter().for_each(|drops| drops.forget(key));
                 self.notices.push(format!("Files could not be received: {text}"));
             }
         }
@@ -528,7 +570,7 @@ impl Files {
     /// A transfer from a viewer has failed here.
     fn fail(&mut self, key: Key, text: &str) {
         self.receiving.retain(|receiving| receiving.key != key);
-        self.tell_disk(DiskTask::Keep { key });
+        self.leave(key, DiskTask::Keep { key });
         self.notices.push(format!("Files could not be received: {text}"));
     }
 
@@ -542,8 +584,8 @@ impl Files {
     }
 }
 
-/// What people are told of files that have arrived.
-fn received(paths: &[PathBuf]) -> String {
+/// What people are told of files that have arrived, and that a program may have taken.
+fn received(paths: &[PathBuf], taken: bool) -> String {
     let folder = paths.first().and_then(|path| path.parent()).unwrap_or(std::path::Path::new(""));
     let names: Vec<String> = paths
         .iter()
@@ -552,7 +594,8 @@ fn received(paths: &[PathBuf]) -> String {
         .collect();
     let more = paths.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("Received {}{more} in {}", names.join(", "), folder.display())
+    let window = if taken { ", and gave it to the window where you dropped it" } else { "" };
+    format!("Received {}{more} in {}{window}", names.join(", "), folder.display())
 }
 
 /// Why a transfer ended, for people.

@@ -11,6 +11,7 @@ mod caches;
 mod clipboard;
 mod connection;
 mod cursor;
+mod drops;
 mod expiry;
 pub mod figures;
 mod files;

@@ -4,6 +4,8 @@
 
 mod admin;
 mod files;
+mod share;
+mod trace;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,7 +14,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use thinc_broker::config::{Config, parse_time};
+use thinc_broker::config::Config;
 use thinc_broker::limits::Limits;
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
@@ -26,6 +28,10 @@ pub(crate) use admin::{
     AdminMessage, AdminSessions,
 };
 pub(crate) use files::{Files, SendFiles};
+pub(crate) use share::{GuestClipboard, GuestSound, Share};
+pub(crate) use trace::{Trace, TraceCommand, TraceInfo, TraceRecord, TraceRedact, TraceReplay};
+
+use share::parse_life;
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
 /// or a browser tab.
@@ -551,88 +557,6 @@ pub(crate) struct Link {
     pub(crate) revoke: bool,
 }
 
-/// Invite guests.
-#[derive(Clone, Debug, Args)]
-#[command(group = clap::ArgGroup::new("action").multiple(false))]
-pub(crate) struct Share {
-    /// The session; not needed if only one is running
-    #[arg(value_parser = parse_name)]
-    pub(crate) name: Option<String>,
-    /// Guests only see the screen; the default
-    #[arg(long, conflicts_with_all = ["control", "action"])]
-    pub(crate) view: bool,
-    /// Guests may type and point
-    #[arg(long, conflicts_with = "action")]
-    pub(crate) control: bool,
-    /// How the clipboard is shared with guests that have control
-    #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = GuestClipboard::Off)]
-    #[arg(requires_if("to-guest", "control"), requires_if("to-session", "control"))]
-    #[arg(requires_if("both", "control"), conflicts_with = "action")]
-    pub(crate) clipboard: GuestClipboard,
-    /// Whether guests hear the session
-    #[arg(long, value_name = "CHOICE", value_enum, default_value_t = GuestSound::On)]
-    #[arg(conflicts_with = "action")]
-    pub(crate) sound: GuestSound,
-    /// When the invitation and its guests' visits end, for example 30min, 2h or 7d; at most 30d
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_life, default_value = "2h")]
-    #[arg(conflicts_with = "action")]
-    pub(crate) life: Duration,
-    /// How many guests may come by the link; each may reconnect until the invitation ends
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "action")]
-    #[arg(value_parser = value_parser!(u32).range(1..=1000))]
-    pub(crate) uses: u32,
-    /// Guests also need a password, which is asked for here, or is the first line of standard input
-    #[arg(long, conflicts_with = "action")]
-    pub(crate) password: bool,
-    /// What the list calls the invitation
-    #[arg(long, value_name = "TEXT", conflicts_with = "action")]
-    pub(crate) title: Option<String>,
-    /// Print a thinc:// link, which only thinc-view opens, instead of an https:// link, which
-    /// browsers and thinc-view open
-    #[arg(long, conflicts_with = "action")]
-    pub(crate) native: bool,
-    /// List the invitations and who is connected
-    #[arg(long, group = "action")]
-    pub(crate) list: bool,
-    /// With --list: print JSON
-    #[arg(long, requires = "list")]
-    pub(crate) json: bool,
-    /// End an invitation, and the visits of all guests that came by it
-    #[arg(long, value_name = "INVITATION", group = "action")]
-    pub(crate) revoke: Option<u32>,
-    /// End the visit of a guest, who may come again by a link with uses left
-    #[arg(long, value_name = "GUEST", group = "action")]
-    pub(crate) throw_out: Option<u32>,
-    /// Let a guest type and point
-    #[arg(long, value_name = "GUEST", group = "action")]
-    pub(crate) give_control: Option<u32>,
-    /// Let a guest only see the screen; what it holds down is released
-    #[arg(long, value_name = "GUEST", group = "action")]
-    pub(crate) take_control: Option<u32>,
-}
-
-/// How the clipboard is shared with guests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GuestClipboard {
-    /// Not at all.
-    Off,
-    /// They may paste what was copied in the session.
-    ToGuest,
-    /// The session may paste what they copied.
-    ToSession,
-    /// Both.
-    Both,
-}
-
-/// Whether guests hear the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GuestSound {
-    /// They do.
-    On,
-    /// They do not.
-    Off,
-}
-
 /// Rename a session.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Rename {
@@ -650,111 +574,6 @@ pub(crate) struct Stop {
     /// The session
     #[arg(value_parser = parse_name)]
     pub(crate) name: String,
-}
-
-/// Recordings of sessions.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Trace {
-    /// What to do with a trace.
-    #[command(subcommand)]
-    pub(crate) command: TraceCommand,
-}
-
-/// What `thinc trace` can do.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum TraceCommand {
-    /// Record a running session until Ctrl-C, a time or a size
-    ///
-    /// The session does not wait for the recording: if this program reads too slowly, parts are
-    /// left out, and the trace says where. A full disk ends the recording, never the session. A
-    /// trace does not contain what programs drew into pixmaps before it started: if that matters,
-    /// record with `thinc serve --trace`.
-    Record(TraceRecord),
-    /// Replay a trace through the whole pipeline to a simulated viewer, and print statistics
-    ///
-    /// Needs no X server, and time is virtual: the same file with the same options prints the same,
-    /// including a hash of every frame sent. The time that the replay took is printed to standard
-    /// error.
-    Replay(TraceReplay),
-    /// Write a copy of a trace that does not show what was on the screen
-    ///
-    /// Kept: where something was drawn, which kind of drawing it was, the order, and the second.
-    /// Removed: pixels, text, colours, window IDs, keys, and the time within the second. A replay
-    /// draws placeholders. The widths of pieces of text are kept: somebody who knows the font may
-    /// be able to guess words.
-    Redact(TraceRedact),
-    /// Describe the content of a trace
-    Info(TraceInfo),
-}
-
-/// Record a session.
-#[derive(Clone, Debug, Args)]
-#[command(allow_missing_positional = true)]
-pub(crate) struct TraceRecord {
-    /// The session; not needed if only one is running
-    #[arg(value_parser = parse_name)]
-    pub(crate) session: Option<String>,
-    /// The file to write; it must not exist
-    #[arg(required = true)]
-    pub(crate) file: PathBuf,
-    /// Stop after this time
-    #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
-    pub(crate) duration: Option<Duration>,
-    /// Stop when the file has this size
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
-    #[arg(value_parser = value_parser!(u64).range(1..))]
-    pub(crate) max: u64,
-}
-
-/// Replay a trace.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TraceReplay {
-    /// The trace
-    pub(crate) file: PathBuf,
-    /// The simulated link to the viewer: bit rate in each direction, and round trip
-    #[arg(long, value_name = "RATE,DELAY", default_value = "1gbit,1ms")]
-    pub(crate) link: thinc_trace::LinkSpec,
-    /// Replay the trace this many times
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "records")]
-    #[arg(value_parser = value_parser!(u64).range(1..))]
-    pub(crate) times: u64,
-    /// Repeat the trace until this many records were replayed
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
-    pub(crate) records: Option<u64>,
-    /// Compare the viewer's screen with the recorded one whenever all updates have arrived; a
-    /// difference is an error
-    #[arg(long)]
-    pub(crate) verify: bool,
-    /// Replay up to the command queues only, to measure the translation of records, without pixels
-    #[arg(long, conflicts_with = "verify")]
-    pub(crate) queues: bool,
-    /// As for `thinc serve`
-    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
-    pub(crate) scheduler: Scheduler,
-    /// As for `thinc serve`; works only for a trace of a session with `--offscreen on`
-    #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On)]
-    pub(crate) offscreen: Switch,
-}
-
-/// Redact a trace.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TraceRedact {
-    /// The trace
-    #[arg(value_name = "IN")]
-    pub(crate) from: PathBuf,
-    /// The file to write; it must not exist
-    #[arg(value_name = "OUT")]
-    pub(crate) to: PathBuf,
-    /// Keep the colours of solid areas
-    #[arg(long)]
-    pub(crate) keep_colors: bool,
-}
-
-/// Describe a trace.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TraceInfo {
-    /// The trace
-    pub(crate) file: PathBuf,
 }
 
 /// The session process, or a viewer's connection to one.
@@ -869,21 +688,6 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
         return Err(format!("a screen must have at most {SCREEN_AREA_MAX} pixels"));
     }
     Ok((width, height))
-}
-
-fn parse_life(text: &str) -> Result<Duration, String> {
-    parse_time(text).ok_or_else(|| {
-        "expected a number and a unit, from 1s to 30d: 90s, 30min, 2h or 7d".to_owned()
-    })
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 =
-        text.parse().map_err(|_| "expected seconds, for example 10 or 0.5".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("expected a time longer than 0".to_owned()),
-    }
 }
 
 fn parse_base_path(text: &str) -> Result<String, String> {

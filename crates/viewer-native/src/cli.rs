@@ -556,6 +556,7 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
                       offer
   clip-paste SELECTION FORMAT FILE  pastes the session's selection into a file
   files-send PATH     sends a file or folder to the session, and waits until it is there
+  files-drop X Y PATH the same, as a drop on the session's window at these pixels
   files-question      waits until the session offers files, and answers `ok TEXT`
   files-answer yes|no   receives the files, and waits until they are there, or refuses them
   screenshot FILE     writes a PNG

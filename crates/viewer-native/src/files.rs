@@ -133,7 +133,7 @@ impl Files {
     // ---- to the session
 
     /// The person wants these files in the session. Returns a message if they cannot be.
-    pub(crate) fn send(&mut self, paths: Vec<PathBuf>) -> Option<String> {
+    pub(crate) fn send(&mut self, paths: Vec<PathBuf>, purpose: FilePurpose) -> Option<String> {
         if !self.choice.to_session || self.disk.is_none() {
             return Some("Not sent: this viewer sends no files (--files)".to_owned());
         }
@@ -142,7 +142,7 @@ impl Files {
         }
         let key = self.key();
         self.sending.push(Sending { key, offer: None, id: None });
-        self.tell_disk(DiskTask::List { key, paths, purpose: FilePurpose::Sent });
+        self.tell_disk(DiskTask::List { key, paths, purpose });
         None
     }
 

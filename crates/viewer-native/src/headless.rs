@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
+use thinc_protocol::file::FilePurpose;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
 use thinc_region::Size;
@@ -500,8 +501,12 @@ impl Headless {
     }
 
     /// Sends files to the session, and waits until they are there; returns what the user is told.
-    pub fn send_files(&mut self, paths: Vec<PathBuf>) -> Result<String, ViewError> {
-        self.client.lock().send_files(paths);
+    pub fn send_files(
+        &mut self,
+        paths: Vec<PathBuf>,
+        purpose: FilePurpose,
+    ) -> Result<String, ViewError> {
+        self.client.lock().send_files(paths, purpose);
         self.wait_for_files(&["Sent "])
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use thinc_protocol::clip::{ClipFormat, Selection};
+use thinc_protocol::file::FilePurpose;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, TouchPhase, View};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
@@ -261,7 +262,16 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .map_err(|error| ViewError::File { path: path.to_owned(), error })?;
             Ok(done(()))
         }
-        "files-send" => viewer.send_files(vec![file(rest)?.to_owned()]).map(Answer::Ok),
+        "files-send" => {
+            let paths = vec![file(rest)?.to_owned()];
+            viewer.send_files(paths, FilePurpose::Sent).map(Answer::Ok)
+        }
+        "files-drop" => {
+            let mut words = rest.trim_start().splitn(3, ' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (x, y, path) = (number(word())?, number(word())?, file(word())?);
+            viewer.send_files(vec![path.to_owned()], FilePurpose::Dropped { x, y }).map(Answer::Ok)
+        }
         "files-question" => {
             viewer.wait_files_question().map(|text| Answer::Ok(text.replace('\n', " ")))
         }

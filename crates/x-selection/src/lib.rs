@@ -3,6 +3,8 @@
 //! CLIPBOARD and PRIMARY, as one X client on its own thread: who owns them, what they hold, and
 //! owning them for others. Knows X; never where contents come from or go to.
 //!
+//! A drop on a window of the display is another client (drag.rs).
+//!
 //! Only the list of targets of a new owner is fetched unasked. What is owned for others is
 //! requested when an application pastes ([`XSelectionEvent::Wanted`]). An owner that has text only
 //! as HTML, or an image only as JPEG, BMP or TIFF, is reported with text or PNG; the content is
@@ -13,6 +15,7 @@
 mod atoms;
 mod conversions;
 mod copies;
+mod drag;
 mod fetch;
 mod paste;
 mod text;
@@ -26,6 +29,8 @@ use std::thread;
 use rustix::event::{EventfdFlags, eventfd};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
+
+pub use drag::{DragError, Drags, DropTarget};
 
 /// An event of the selections.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -412,7 +412,7 @@ impl Worker<'_> {
 }
 
 /// An unmapped window, to own selections or receive contents.
-fn new_window(connection: &RustConnection, root: Window) -> Result<Window, XError> {
+pub(crate) fn new_window(connection: &RustConnection, root: Window) -> Result<Window, XError> {
     let window = connection.generate_id()?;
     let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
     let (depth, class, visual) =

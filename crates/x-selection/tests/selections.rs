@@ -4,9 +4,10 @@
 
 #[path = "../../clip-convert/tests/hostile/mod.rs"]
 mod hostile;
+mod xvfb;
 
 use std::io::{Cursor, Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{COPY_DEPTH_FROM_PARENT, COPY_FROM_PARENT, CURRENT_TIME, NONE};
 
+use xvfb::{Ended, xvfb};
+
 /// Longer than any step takes on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 /// Long enough for an unexpected event to arrive.
@@ -30,45 +33,12 @@ const QUIET: Duration = Duration::from_millis(300);
 const LIMIT: usize = 16 << 20;
 const TEXT: ClipFormats = ClipFormats::NONE.with(ClipFormat::Text);
 
-/// A process that is killed when the test ends.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// An X server, and the client under test.
 struct Desk {
     selections: XSelections,
     events: Receiver<XSelectionEvent>,
     display: String,
     _server: Ended,
-}
-
-fn xvfb() -> Option<(Ended, String)> {
-    let needed = ["Xvfb", "xclip", "xsel"];
-    let missing = needed.iter().find(|name| Command::new(name).arg("-version").output().is_err());
-    if let Some(name) = missing {
-        assert!(std::env::var_os("CI").is_none(), "these tests need {name}");
-        eprintln!("skipped: no {name}");
-        return None;
-    }
-    let mut child = Command::new("Xvfb")
-        .args(["-displayfd", "1", "-screen", "0", "640x480x24", "-nolisten", "tcp", "-noreset"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut number = String::new();
-    let mut out = child.stdout.take().unwrap();
-    let mut byte = [0];
-    while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
-        number.push(byte[0] as char);
-    }
-    Some((Ended(child), format!(":{number}")))
 }
 
 fn client(display: &str, limit: usize) -> (XSelections, Receiver<XSelectionEvent>) {
@@ -126,7 +96,7 @@ impl Desk {
     }
 
     fn with_limit(limit: usize) -> Option<Desk> {
-        let (server, display) = xvfb()?;
+        let (server, display) = xvfb(&["Xvfb", "xclip", "xsel"])?;
         let (selections, events) = client(&display, limit);
         let desk = Desk { selections, events, display, _server: server };
         for selection in Selection::ALL {

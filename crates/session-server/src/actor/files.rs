@@ -13,6 +13,7 @@ impl Actor {
         match event {
             FilesEvent::Send(paths, outcome) => self.files.send(paths, outcome, now),
             FilesEvent::GivenUp => self.files.enforce(&mut self.core, now),
+            FilesEvent::Dropped(dropped) => self.files.handle_dropped(&dropped),
             FilesEvent::Disk(answer) => {
                 self.files.handle_disk(answer, &mut self.core, &viewers, now);
             }

@@ -2,8 +2,9 @@
 //! `thinc send` sends. Knows messages, folders and what the command says.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Start};
@@ -11,6 +12,12 @@ use thinc_protocol::file::{FileAnswer, FileEnd, FileEntry, FileKind, FilePurpose
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_transport::connect;
+use x11rb::rust_connection::{DefaultStream, RustConnection};
+
+#[path = "../../../x-selection/tests/drop_program/mod.rs"]
+mod drop_program;
+
+use drop_program::{AT, Manners, Received};
 
 use crate::harness::{
     Message, Session, TestEnvironment, Viewer, connect_options, failed, wait_for_end, wait_until,
@@ -92,6 +99,15 @@ impl FileViewer {
         }
     }
 
+    /// Waits until people are told this.
+    fn until_told(&mut self, text: &str) {
+        while !self.notices.iter().any(|told| told == text) {
+            if let Message::Notice(told) = self.viewer.next().expect("the connection ended first") {
+                self.notices.push(told);
+            }
+        }
+    }
+
     /// Waits for an offer, and accepts it.
     fn accept(&mut self, start: Start) -> Offer {
         let FileEvent::Offered { id, offer } = self.event() else { panic!("it is offered") };
@@ -118,9 +134,32 @@ impl FileViewer {
 }
 
 fn offer(name: &str, size: usize) -> Offer {
+    offer_for(FilePurpose::Sent, name, size)
+}
+
+fn offer_for(purpose: FilePurpose, name: &str, size: usize) -> Offer {
     let path = name.to_owned();
     let entry = FileEntry { kind: FileKind::File, size: size as u64, modified_ms: 1, path };
-    Offer::new(FilePurpose::Sent, vec![entry]).unwrap()
+    Offer::new(purpose, vec![entry]).unwrap()
+}
+
+/// An X client of the session.
+fn x_client(session: &Session) -> RustConnection {
+    let status = session.status();
+    let field = |name: &str| status[name].as_str().unwrap().to_owned();
+    let display = field("display");
+    let list = Command::new("xauth").args(["-f", &field("xauthority"), "list", &display]).output();
+    let list = String::from_utf8(list.unwrap().stdout).unwrap();
+    let [name, key] = list.split_whitespace().skip(1).collect::<Vec<_>>()[..2] else {
+        panic!("{list}")
+    };
+    let key = (0..key.len() / 2).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16));
+    let key = key.collect::<Result<_, _>>().unwrap();
+    let socket = format!("/tmp/.X11-unix/X{}", display.trim_start_matches(':'));
+    let (stream, _) =
+        DefaultStream::from_unix_stream(UnixStream::connect(socket).unwrap()).unwrap();
+    let name = name.as_bytes().to_vec();
+    RustConnection::connect_to_stream_with_auth_info(stream, 0, name, key).unwrap()
 }
 
 fn content(bytes: usize) -> Vec<u8> {
@@ -148,12 +187,33 @@ fn what_a_viewer_sends_is_in_the_downloads_under_a_free_name() {
         assert_eq!(viewer.send(&sent, usize::MAX), Some(FileEnd::Done));
         assert!(fs::read(downloads(&session).join(name)).unwrap() == sent, "{name}");
         let told = format!("Received {name} in {}", downloads(&session).display());
-        while !viewer.notices.contains(&told) {
-            if let Message::Notice(text) = viewer.viewer.next().unwrap() {
-                viewer.notices.push(text);
-            }
-        }
+        viewer.until_told(&told);
     }
+}
+
+#[test]
+fn what_is_dropped_on_a_window_goes_to_its_program() {
+    let session = session(&[]);
+    let mut viewer = FileViewer::connect(&session, 1);
+    let path = downloads(&session).join("report.bin");
+    let told = format!("Received report.bin in {}", downloads(&session).display());
+    let place = |(x, y): (i16, i16)| FilePurpose::Dropped { x: x as u16 + 50, y: y as u16 + 50 };
+    let (_, received) = drop_program::start(x_client(&session), Manners::Takes(1), 5);
+    let sent = content(100_000);
+    viewer.end.offer(offer_for(place(AT), "report.bin", sent.len()), 0).unwrap();
+    assert_eq!(viewer.send(&sent, usize::MAX), Some(FileEnd::Done));
+    assert_eq!(received.recv(), Ok(Received::Entered));
+    let Ok(Received::List(list, at, _)) = received.recv() else { panic!("the paths follow") };
+    assert_eq!(String::from_utf8(list).unwrap(), format!("file://{}\r\n", path.display()));
+    assert_eq!(at, (150, 150));
+    assert!(fs::read(&path).unwrap() == sent);
+    viewer.until_told(&format!("{told}, and gave it to the window where you dropped it"));
+    // Nothing takes it there.
+    fs::remove_file(&path).unwrap();
+    viewer.end.offer(offer_for(place((400, 400)), "report.bin", 3), 0).unwrap();
+    assert_eq!(viewer.send(b"abc", usize::MAX), Some(FileEnd::Done));
+    viewer.until_told(&told);
+    assert_eq!(fs::read(&path).unwrap(), b"abc");
 }
 
 #[test]

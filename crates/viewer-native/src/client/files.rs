@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thinc_files_disk::{Disk, DiskAnswer, Folders};
+use thinc_protocol::file::FilePurpose;
 
 use super::{Shared, State};
 
@@ -14,8 +15,8 @@ const TOLD_MAX: usize = 16;
 
 impl State {
     /// The user wants these files in the session.
-    pub(crate) fn send_files(&mut self, paths: Vec<PathBuf>) {
-        let notice = self.files.send(paths);
+    pub(crate) fn send_files(&mut self, paths: Vec<PathBuf>, purpose: FilePurpose) {
+        let notice = self.files.send(paths, purpose);
         self.tell_of_files(notice);
     }
 

@@ -3,19 +3,26 @@
 //! and words; never what is in a file.
 
 use sdl3::keyboard::{Keycode, Mod};
+use thinc_protocol::file::FilePurpose;
 use thinc_region::Size;
 
-use super::App;
 use super::shortcuts::{FilesCommand, answers_question};
+use super::{App, drop_place};
 use crate::overlay::Panel;
 
 impl App<'_> {
-    /// All files of a drop are known.
-    pub(super) fn send_drops(&mut self) {
+    /// All files of a drop on this window are known.
+    pub(super) fn send_drops(&mut self, window_id: u32) {
         let paths = std::mem::take(&mut self.drops);
-        if !paths.is_empty() {
-            self.client.lock().send_files(paths);
+        if paths.is_empty() {
+            return;
         }
+        let (x, y) = drop_place::newest();
+        let purpose = match self.screen_at(window_id, x, y) {
+            Some((x, y)) => FilePurpose::Dropped { x, y },
+            None => FilePurpose::Sent,
+        };
+        self.client.lock().send_files(paths, purpose);
     }
 
     /// What these keys answer, while something is asked.

@@ -6,6 +6,7 @@
 mod capture;
 mod clipboard;
 mod cursor;
+mod drop_place;
 mod files;
 mod follow;
 #[cfg(feature = "gpu")]
@@ -195,6 +196,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
     // to the window through a second X connection, and an event still in flight when the window is
     // destroyed is an X error, which ends the program.
+    drop_place::watch();
     let video = ManuallyDrop::new(sdl.video().map_err(|error| {
         ViewError::Window(format!(
             "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
@@ -487,7 +489,7 @@ impl App<'_> {
                 self.handle_finger(finger_id, pointer::Finger::Up, (window_id, x, y));
             }
             Event::DropFile { filename, .. } => self.drops.push(filename.into()),
-            Event::DropComplete { .. } => self.send_drops(),
+            Event::DropComplete { window_id, .. } => self.send_drops(window_id),
             Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
                 self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
