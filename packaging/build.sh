@@ -51,6 +51,12 @@ cp "$here"/host/{nginx.conf,Caddyfile,apache.conf} "$tree/proxies/"
 install -D -m 644 "$here/host/pam" "$tree/etc/pam.d/thinc"
 install -D -m 644 "$here/host/broker.toml" "$tree/etc/thinc/broker.toml"
 cp "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
+send=$here/desktop/send
+install -D -m 644 "$send/thunar.desktop" "$tree/send/Thunar/sendto/thinc-send.desktop"
+install -D -m 644 "$send/nemo.nemo_action" "$tree/send/nemo/actions/thinc-send.nemo_action"
+install -D -m 644 "$send/kio.desktop" "$tree/send/kio/servicemenus/thinc-send.desktop"
+install -D -m 644 "$send/action.desktop" "$tree/send/file-manager/actions/thinc-send.desktop"
+install -D -m 644 "$send/nautilus.py" "$tree/send/nautilus-python/extensions/thinc-send.py"
 cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
 
 # The top entry of the changelog is the coming release, or this one.

@@ -110,6 +110,11 @@ desktop_file=/usr/share/applications/thinc-view.desktop
 grep -q '^Exec=thinc-view --clipboard from-session --files to-session --error-window %u$' "$desktop_file" ||
     fail "a link that a web page opens is offered the clipboard"
 ok "links open the viewer, which offers their sessions no clipboard"
+for menu in Thunar/sendto kio/servicemenus file-manager/actions; do
+    grep -q '^Exec=thinc send --notify %F$' "/usr/share/$menu/thinc-send.desktop" ||
+        fail "$menu does not send to the viewer"
+done
+ok "file managers have a menu that sends to the viewer's computer"
 man --where thinc thinc-serve thinc-view >/tmp/apt.log || fail "man finds no page"
 man thinc 2>/dev/null | grep '^SYNOPSIS' >/dev/null || fail "man sets no page"
 ok "manual pages are found and set"

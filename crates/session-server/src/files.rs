@@ -45,9 +45,9 @@ pub(crate) type Outcome = Result<(), String>;
 /// An event for the session's transfers.
 #[derive(Debug)]
 pub(crate) enum FilesEvent {
-    /// A program sends these; the answer follows at their end, and is not awaited any more if its
-    /// receiver is gone.
-    Send(Vec<PathBuf>, oneshot::Sender<Outcome>),
+    /// A program sends these, and viewers show a failure if it says so; the answer follows at their
+    /// end, and is not awaited any more if its receiver is gone.
+    Send(Vec<PathBuf>, bool, oneshot::Sender<Outcome>),
     /// Such a receiver is gone.
     GivenUp,
     /// The disk's thread has done something.
@@ -63,6 +63,8 @@ struct Sending {
     /// None until the files are listed.
     offer: Option<Offer>,
     outcome: oneshot::Sender<Outcome>,
+    /// Viewers show a failure: the program that sends has no other place for it.
+    notify: bool,
     /// The viewer and its number for the transfer; None while it is away.
     at: Option<(ViewerId, u32)>,
     instance: Option<[u8; INSTANCE_BYTES]>,
@@ -190,6 +192,7 @@ impl Files {
     pub(crate) fn send(
         &mut self,
         paths: Vec<PathBuf>,
+        notify: bool,
         outcome: oneshot::Sender<Outcome>,
         now: Micros,
     ) {
@@ -201,13 +204,17 @@ impl Files {
             None
         };
         if let Some(refusal) = refusal {
+            if notify {
+                self.notices.push(not_sent(&refusal));
+            }
             // Who asked may be gone.
             let _ = outcome.send(Err(refusal));
             return;
         }
         let key = self.key();
         let (at, instance) = (None, None);
-        self.sending.push(Sending { key, offer: None, outcome, at, instance, since: now });
+        let offer = None;
+        self.sending.push(Sending { key, offer, outcome, notify, at, instance, since: now });
         self.tell_disk(DiskTask::List { key, paths, purpose: FilePurpose::Sent });
     }
 
@@ -241,6 +248,9 @@ impl Files {
         let Some(at) = self.sending.iter().position(|sending| sending.key == key) else { return };
         let sending = self.sending.swap_remove(at);
         self.tell_disk(DiskTask::Close { key });
+        if let (Err(why), true) = (&outcome, sending.notify) {
+            self.notices.push(not_sent(why));
+        }
         let _ = sending.outcome.send(outcome);
     }
 
@@ -596,6 +606,10 @@ fn received(paths: &[PathBuf], taken: bool) -> String {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let window = if taken { ", and gave it to the window where you dropped it" } else { "" };
     format!("Received {}{more} in {}{window}", names.join(", "), folder.display())
+}
+
+fn not_sent(why: &str) -> String {
+    format!("Not sent to your computer: {why}")
 }
 
 /// Why a transfer ended, for people.

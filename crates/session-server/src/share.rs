@@ -132,9 +132,14 @@ pub enum ShareRequest {
     PreferencesChanged,
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
     Notice(String),
-    /// Sends these files to a viewer of the owner's: absolute paths without links, as base64url. The
-    /// answer follows once they have arrived; who ends the connection before cancels it.
-    Send(Vec<String>),
+    /// Sends files to a viewer of the owner's. The answer follows once they have arrived; who ends
+    /// the connection before cancels it.
+    Send {
+        /// Absolute paths without links, as base64url.
+        paths: Vec<String>,
+        /// Viewers show why they were not sent.
+        notify: bool,
+    },
     /// Figures for monitoring.
     Figures,
 }
@@ -315,9 +320,9 @@ impl Sharing {
             Ok(ShareRequest::Visit { credential, from }) => {
                 return self.visit(&credential, from, reader.into_inner()).await;
             }
-            Ok(ShareRequest::Send(paths)) => {
+            Ok(ShareRequest::Send { paths, notify }) => {
                 drop(permit);
-                return self.send(paths, reader.into_inner()).await;
+                return self.send(paths, notify, reader.into_inner()).await;
             }
             Ok(request) => self.answer(request).await.unwrap_or_else(ShareAnswer::Error),
             Err(error) => ShareAnswer::Error(format!("invalid request: {error}")),
@@ -326,7 +331,12 @@ impl Sharing {
     }
 
     /// Sends files, and answers at the end; the end of the connection cancels it.
-    async fn send(&self, paths: Vec<String>, mut stream: UnixStream) -> io::Result<()> {
+    async fn send(
+        &self,
+        paths: Vec<String>,
+        notify: bool,
+        mut stream: UnixStream,
+    ) -> io::Result<()> {
         let paths = paths
             .iter()
             .map(|path| Some(PathBuf::from(OsString::from_vec(base64url::decode(path)?))));
@@ -335,7 +345,7 @@ impl Sharing {
             return write_answer(&mut stream, &invalid).await;
         };
         let (answer, mut outcome) = oneshot::channel();
-        let _ = self.events.send(Event::Files(FilesEvent::Send(paths, answer))).await;
+        let _ = self.events.send(Event::Files(FilesEvent::Send(paths, notify, answer))).await;
         let mut more = [0];
         let answer = tokio::select! {
             ended = &mut outcome => match ended {
@@ -474,7 +484,7 @@ impl Sharing {
             }
             // `serve` needs the connection itself.
             ShareRequest::Visit { .. } => Err("a visit begins a connection".to_owned()),
-            ShareRequest::Send(_) => Err("sending files keeps its connection".to_owned()),
+            ShareRequest::Send { .. } => Err("sending files keeps its connection".to_owned()),
             ShareRequest::Leave { credential } => {
                 let grant = self.front.guest_of_credential(&credential);
                 let guest = grant.and_then(|grant| self.guests.number_of(grant));

@@ -28,7 +28,8 @@ pub(crate) fn send(options: &SendFiles) -> Result<ExitCode, MainError> {
     };
     let paths = options.files.iter().map(|path| whole_path(path)).collect::<Result<_, _>>()?;
     print_error("Waiting for the person at the viewer; Ctrl-C cancels.");
-    let answer = share::send_waiting(&socket, &ShareRequest::Send(paths));
+    let request = ShareRequest::Send { paths, notify: options.notify };
+    let answer = share::send_waiting(&socket, &request);
     match answer {
         Ok(ShareAnswer::Done) => {
             print("Sent.");

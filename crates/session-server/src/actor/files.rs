@@ -11,7 +11,9 @@ impl Actor {
     pub(super) fn handle_files(&mut self, event: FilesEvent) {
         let (now, viewers) = (self.now(), self.file_viewers());
         match event {
-            FilesEvent::Send(paths, outcome) => self.files.send(paths, outcome, now),
+            FilesEvent::Send(paths, notify, outcome) => {
+                self.files.send(paths, notify, outcome, now);
+            }
             FilesEvent::GivenUp => self.files.enforce(&mut self.core, now),
             FilesEvent::Dropped(dropped) => self.files.handle_dropped(&dropped),
             FilesEvent::Disk(answer) => {

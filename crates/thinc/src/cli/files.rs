@@ -36,6 +36,9 @@ pub(crate) struct SendFiles {
     /// The session; not needed in one, or if only one is running
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) session: Option<String>,
+    /// Viewers show why nothing was sent, too: for menus, which show no output
+    #[arg(long)]
+    pub(crate) notify: bool,
     /// Files and folders
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
