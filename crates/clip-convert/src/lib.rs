@@ -49,7 +49,7 @@ impl Conversion {
     pub fn to(format: ClipFormat) -> &'static [Conversion] {
         match format {
             ClipFormat::Text => &[Conversion::TextOfHtml],
-            ClipFormat::Html => &[],
+            ClipFormat::Html | ClipFormat::Files => &[],
             ClipFormat::Png => &[
                 Conversion::PngOf(ImageKind::Bmp),
                 Conversion::PngOf(ImageKind::Tiff),

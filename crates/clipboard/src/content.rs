@@ -3,15 +3,18 @@
 //! Knows bytes; never decodes an image.
 
 use thinc_protocol::clip::ClipFormat;
+use thinc_protocol::file_bundle;
 
 /// First bytes of every PNG (RFC 2083 §3.1).
 const PNG_SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
-/// True if text is valid UTF-8, or an image starts with the PNG signature.
+/// True if text is valid UTF-8, an image starts with the PNG signature, and files are
+/// whole and their paths lead nowhere else.
 pub(crate) fn is_content(format: ClipFormat, bytes: &[u8]) -> bool {
     match format {
         ClipFormat::Text | ClipFormat::Html => std::str::from_utf8(bytes).is_ok(),
         ClipFormat::Png => bytes.starts_with(&PNG_SIGNATURE),
+        ClipFormat::Files => file_bundle::decode(bytes).is_ok(),
     }
 }
 

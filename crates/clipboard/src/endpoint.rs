@@ -238,6 +238,14 @@ impl Endpoint {
             }
         }
         self.policy = policy;
+        for selection in Selection::ALL {
+            let offered = self.ours[selection as usize].formats;
+            if policy.given(offered) != offered {
+                self.offer(selection, offered);
+            }
+            let theirs = &mut self.theirs[selection as usize];
+            theirs.formats = policy.taken(theirs.formats);
+        }
     }
 
     /// An application on this side owns the selection in these formats; with no format, none does.
@@ -245,6 +253,7 @@ impl Endpoint {
         if !self.policy.give {
             return;
         }
+        let formats = self.policy.given(formats);
         let (ours, theirs) =
             (&mut self.ours[selection as usize], &mut self.theirs[selection as usize]);
         if formats.is_empty() && ours.formats.is_empty() {
@@ -413,6 +422,7 @@ impl Endpoint {
         if !self.policy.take {
             return Ok(());
         }
+        let formats = self.policy.taken(formats);
         let (ours, theirs) =
             (&mut self.ours[selection as usize], &mut self.theirs[selection as usize]);
         // The other side had not seen our offer when it made its own.

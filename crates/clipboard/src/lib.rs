@@ -12,6 +12,7 @@ mod window;
 pub use endpoint::{ClipError, ClipEvent, Endpoint, Side};
 pub use window::{Sent, Window};
 
+use thinc_protocol::clip::{ClipFormat, ClipFormats};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 
 /// How one side takes part in the clipboard.
@@ -21,6 +22,10 @@ pub struct ClipboardPolicy {
     pub take: bool,
     /// The other side may paste what this side copied.
     pub give: bool,
+    /// Copied files are taken as well; only with `take`.
+    pub take_files: bool,
+    /// They are given as well; only with `give`.
+    pub give_files: bool,
     /// Longest content in either direction, in bytes; at most `CLIP_BYTES_MAX`.
     pub bytes_max: u64,
 }
@@ -30,7 +35,23 @@ impl ClipboardPolicy {
     /// eight times as much memory.
     pub(crate) const BYTES_MAX_DEFAULT: u64 = 16 * 1024 * 1024;
     /// No clipboard in either direction.
-    pub const OFF: ClipboardPolicy = ClipboardPolicy { take: false, give: false, bytes_max: 0 };
+    pub const OFF: ClipboardPolicy = ClipboardPolicy {
+        take: false,
+        give: false,
+        take_files: false,
+        give_files: false,
+        bytes_max: 0,
+    };
+
+    /// The formats that this side may offer.
+    fn given(&self, formats: ClipFormats) -> ClipFormats {
+        if self.give_files { formats } else { formats.without(ClipFormat::Files) }
+    }
+
+    /// The formats that this side may request.
+    fn taken(&self, formats: ClipFormats) -> ClipFormats {
+        if self.take_files { formats } else { formats.without(ClipFormat::Files) }
+    }
 
     fn bytes_max(&self) -> usize {
         self.bytes_max.min(CLIP_BYTES_MAX) as usize
@@ -39,6 +60,12 @@ impl ClipboardPolicy {
 
 impl Default for ClipboardPolicy {
     fn default() -> ClipboardPolicy {
-        ClipboardPolicy { take: true, give: true, bytes_max: ClipboardPolicy::BYTES_MAX_DEFAULT }
+        ClipboardPolicy {
+            take: true,
+            give: true,
+            take_files: true,
+            give_files: true,
+            bytes_max: ClipboardPolicy::BYTES_MAX_DEFAULT,
+        }
     }
 }

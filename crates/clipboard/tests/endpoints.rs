@@ -8,11 +8,19 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use thinc_clipboard::{ClipEvent, ClipboardPolicy, Endpoint, Side};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
+use thinc_protocol::file::{FileEntry, FileKind};
+use thinc_protocol::file_bundle;
 use thinc_protocol::limits::{CLIP_DATA_BYTES_MAX, CLIP_TRANSFERS_MAX};
 
 /// Small, so that contents are often too long.
 const LIMIT: u64 = 200_000;
-const POLICY: ClipboardPolicy = ClipboardPolicy { take: true, give: true, bytes_max: LIMIT };
+const POLICY: ClipboardPolicy = ClipboardPolicy {
+    take: true,
+    give: true,
+    take_files: true,
+    give_files: true,
+    bytes_max: LIMIT,
+};
 
 /// One side, and its owner's state.
 struct Party {
@@ -132,6 +140,15 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A valid content of this format, unique within the run.
 fn content(format: ClipFormat, bytes: usize, number: usize) -> Vec<u8> {
+    if format == ClipFormat::Files {
+        let path = format!("file {number}");
+        let size = bytes as u64;
+        let entry = FileEntry { kind: FileKind::File, size, modified_ms: 0, path };
+        let mut content = Vec::new();
+        file_bundle::encode_head(&mut content, &[entry]);
+        content.resize(content.len() + bytes, number as u8);
+        return content;
+    }
     let head = if format == ClipFormat::Png { "\u{89}PNG\r\n\u{1a}\n" } else { "" };
     let mut content: Vec<u8> = head.chars().map(|byte| byte as u8).collect();
     content.extend(format!("content {number} ").bytes().cycle().take(bytes));
@@ -522,4 +539,28 @@ fn offers_are_sent_in_the_order_of_their_serials() {
         [text, text]
     );
     assert_eq!(said.len(), 2, "present offers are not withdrawn");
+}
+
+#[test]
+fn files_are_exchanged_in_the_directions_that_are_allowed() {
+    let both = ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Files);
+    let text = both.without(ClipFormat::Files);
+    let clipboard = Selection::Clipboard;
+    for (gives, takes) in [(true, false), (false, true), (false, false), (true, true)] {
+        let policy = ClipboardPolicy { give_files: gives, ..POLICY };
+        let mut viewer = Endpoint::new(Side::Viewer, policy);
+        let policy = ClipboardPolicy { take_files: takes, ..POLICY };
+        let mut session = Endpoint::new(Side::Session, policy);
+        viewer.set_offers_wanted(true);
+        viewer.offer(clipboard, both);
+        let offer = viewer.poll_control().unwrap();
+        session.handle(&offer, 0).unwrap();
+        let expected = if gives && takes { both } else { text };
+        assert_eq!(session.offered(clipboard), expected, "{gives} {takes}");
+        // They are no longer allowed: the offer is made again without them.
+        viewer.set_policy(ClipboardPolicy { give_files: false, ..POLICY });
+        assert_eq!(viewer.poll_control().is_some(), gives);
+        session.set_policy(ClipboardPolicy { take_files: false, ..POLICY });
+        assert_eq!(session.offered(clipboard), text);
+    }
 }

@@ -5,6 +5,7 @@
 //! the kernel's checks; never messages.
 #![forbid(unsafe_code)]
 
+mod copied;
 mod downloads;
 mod error;
 mod inbox;
@@ -14,6 +15,7 @@ mod source;
 mod test_folder;
 mod worker;
 
+pub use copied::{CopyError, pack, unpack};
 pub use downloads::downloads_folder;
 pub use error::DiskError;
 pub use inbox::{Inbox, InboxLimits, Writer};

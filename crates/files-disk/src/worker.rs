@@ -24,6 +24,8 @@ pub struct Folders {
     pub home: PathBuf,
     /// Their configuration, which may name the folder for downloads.
     pub config: PathBuf,
+    /// For what may be removed at any time.
+    pub cache: PathBuf,
 }
 
 impl Folders {
@@ -37,7 +39,13 @@ impl Folders {
         };
         let home = folder("HOME").ok_or_else(|| io::Error::other("HOME names no folder"))?;
         let config = folder("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
-        Ok(Folders { home, config })
+        let cache = folder("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
+        Ok(Folders { home, config, cache })
+    }
+
+    /// Where files are that were copied at the other side and pasted at this one.
+    pub fn pasted(&self) -> PathBuf {
+        self.cache.join("thinc/pasted")
     }
 }
 
@@ -194,7 +202,7 @@ impl Worker {
 
 /// Opened for each transfer: a person may have moved their folder meanwhile.
 fn open_inbox(folders: &Folders) -> Result<Inbox, DiskError> {
-    let Folders { home, config } = folders;
+    let Folders { home, config, .. } = folders;
     Inbox::open(&downloads_folder(home, config), home, InboxLimits::default())
 }
 
@@ -208,7 +216,11 @@ mod tests {
     /// The thread, and its answers.
     fn start(home: &TestFolder) -> (Disk, mpsc::Receiver<DiskAnswer>) {
         let (send, answers) = mpsc::channel();
-        let folders = Folders { home: home.path().to_owned(), config: home.path().join(".config") };
+        let folders = Folders {
+            home: home.path().to_owned(),
+            config: home.path().join(".config"),
+            cache: home.path().join(".cache"),
+        };
         let disk = Disk::start(folders, move |answer| send.send(answer).is_ok()).unwrap();
         (disk, answers)
     }

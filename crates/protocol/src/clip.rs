@@ -24,6 +24,8 @@ pub enum ClipFormat {
     Html,
     /// `image/png`.
     Png,
+    /// Files and folders, as file_bundle.rs describes.
+    Files,
 }
 
 /// A set of formats as bits, `1 << format`; undefined bits are ignored.
@@ -125,7 +127,8 @@ impl Selection {
 
 impl ClipFormat {
     /// All formats, in the order of their numbers.
-    pub const ALL: [ClipFormat; 3] = [ClipFormat::Text, ClipFormat::Html, ClipFormat::Png];
+    pub const ALL: [ClipFormat; 4] =
+        [ClipFormat::Text, ClipFormat::Html, ClipFormat::Png, ClipFormat::Files];
 
     fn read(reader: &mut Reader<'_>) -> Result<ClipFormat, WireError> {
         let number = reader.u8("a clipboard's format")?;
@@ -141,6 +144,12 @@ impl ClipFormats {
     /// This set and `format`.
     pub const fn with(self, format: ClipFormat) -> ClipFormats {
         ClipFormats(self.0 | 1 << format as u32)
+    }
+
+    /// This set without `format`.
+    #[must_use]
+    pub const fn without(self, format: ClipFormat) -> ClipFormats {
+        ClipFormats(self.0 & !(1 << format as u32))
     }
 
     /// True if the set contains `format`.

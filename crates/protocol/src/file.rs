@@ -269,7 +269,7 @@ impl FilePurpose {
 }
 
 impl FileEntry {
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert_eq!(check_path(&self.path), Ok(()), "an offered path is a valid one");
         out.push(self.kind as u8);
         put_varint(out, self.size);
@@ -277,7 +277,7 @@ impl FileEntry {
         put_text(out, &self.path, FILE_PATH_BYTES_MAX);
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<FileEntry, WireError> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<FileEntry, WireError> {
         let kind = match reader.u8("an entry's kind")? {
             0 => FileKind::File,
             1 => FileKind::Folder,

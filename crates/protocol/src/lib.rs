@@ -10,6 +10,7 @@ pub mod clip_policy;
 pub mod command;
 pub mod device_auth;
 pub mod file;
+pub mod file_bundle;
 pub mod framing;
 pub mod limits;
 pub mod parity;

@@ -48,6 +48,8 @@ impl Rights {
         ClipboardPolicy {
             take: session.take && self.clipboard_to_session,
             give: session.give && self.clipboard_to_viewer,
+            take_files: session.take_files && self.files,
+            give_files: session.give_files && self.files,
             ..session
         }
     }

@@ -245,8 +245,13 @@ impl Actor {
             lossy: if config.lossless { LossyPolicy::Never } else { LossyPolicy::Auto },
             video: config.video.policy(config.lossless),
         });
-        let clipboard =
-            clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
+        let clipboard = clipboard::start(
+            &config.clipboard,
+            &config.files,
+            &config.display,
+            &mut core,
+            events.clone(),
+        );
         let files = crate::files::start(&config.files, &config.display, &mut core, events.clone());
         let start = Instant::now();
         let sound_control = config.desk_socket.as_ref().map(|socket| {

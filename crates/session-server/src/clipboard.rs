@@ -4,6 +4,7 @@
 //! who may have it.
 
 use serde::{Deserialize, Serialize};
+use thinc_files_disk::Folders;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::ClipEnd;
 use thinc_session_core::{ClipRequest, ClipboardPolicy, Session};
@@ -11,6 +12,7 @@ use thinc_x_selection::{XSelectionEvent, XSelections};
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
+use crate::files::FilesConfig;
 
 /// What the session shares of the clipboard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +36,7 @@ pub(crate) struct Clipboard {
 /// Starts the X client, and tells session-core what it may share.
 pub(crate) fn start(
     config: &ClipboardConfig,
+    files: &FilesConfig,
     display: &str,
     core: &mut Session,
     events: Events,
@@ -42,9 +45,16 @@ pub(crate) fn start(
     if !to_viewers && !to_session {
         return Clipboard { selections: None, owner_is_unknown: [false; 2] };
     }
-    core.set_clipboard(ClipboardPolicy { take: to_session, give: to_viewers, bytes_max });
+    core.set_clipboard(ClipboardPolicy {
+        take: to_session,
+        give: to_viewers,
+        take_files: files.to_session,
+        give_files: files.to_viewers,
+        bytes_max,
+    });
     let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-    let started = XSelections::start(Some(display), limit, move |event| {
+    let folders = Folders::from_environment().ok();
+    let started = XSelections::start(Some(display), limit, folders, move |event| {
         // Fails only once the session ends.
         let _ = events.blocking_send(Event::Selection(event));
     });

@@ -353,7 +353,14 @@ impl Cli {
             Clipboard::FromSession => (false, true),
             Clipboard::Off => (false, false),
         };
-        ClipboardPolicy { give, take, bytes_max: self.clipboard_max }
+        let FilesChoice { to_viewer, to_session } = self.files();
+        ClipboardPolicy {
+            give,
+            take,
+            give_files: to_session,
+            take_files: to_viewer,
+            bytes_max: self.clipboard_max,
+        }
     }
 }
 
@@ -550,7 +557,7 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   warped              answers `ok X Y`, the pointer position set by an application, or `ok none`
   clip-copy SELECTION FORMAT FILE   copies the file's content on the viewer's side, in this format
                       only.
-                      SELECTION: clipboard, primary; FORMAT: text, html, png
+                      SELECTION: clipboard, primary; FORMAT: text, html, png, files
   clip-add SELECTION FORMAT FILE    adds another format of the copied content
   clip-wait SELECTION [FORMAT…]     waits until the session offers exactly these formats; none: no
                       offer

@@ -334,7 +334,8 @@ fn parse_format(word: &str) -> Result<ClipFormat, ViewError> {
         "text" => Ok(ClipFormat::Text),
         "html" => Ok(ClipFormat::Html),
         "png" => Ok(ClipFormat::Png),
-        other => Err(ViewError::Script(format!("{other:?} is not text, html or png"))),
+        "files" => Ok(ClipFormat::Files),
+        other => Err(ViewError::Script(format!("{other:?} is not text, html, png or files"))),
     }
 }
 

@@ -332,7 +332,10 @@ impl Page {
 
     /// Directions in which contents may go, from the next connection on.
     pub(crate) fn set_clipboard(&mut self, give: bool, take: bool) {
-        self.clipboard = ClipboardPolicy { give, take, ..ClipboardPolicy::default() };
+        // Browsers let a page paste texts and images.
+        let (give_files, take_files) = (false, false);
+        self.clipboard =
+            ClipboardPolicy { give, take, give_files, take_files, ..ClipboardPolicy::default() };
     }
 
     pub(crate) fn offer_clip(&mut self, selection: u32, formats: u32) {

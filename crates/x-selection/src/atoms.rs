@@ -29,6 +29,8 @@ atom_manager! {
         X_BMP: b"image/x-bmp",
         X_MS_BMP: b"image/x-MS-bmp",
         TIFF: b"image/tiff",
+        URI_LIST: b"text/uri-list",
+        GNOME_FILES: b"x-special/gnome-copied-files",
         // Properties of our own: for contents sent to us, and to read the server's time.
         THINC_CONTENT,
         THINC_CLOCK,
@@ -65,6 +67,7 @@ impl Atoms {
             }
             ClipFormat::Html => vec![self.HTML],
             ClipFormat::Png => vec![self.PNG],
+            ClipFormat::Files => vec![self.URI_LIST, self.GNOME_FILES],
         }
     }
 

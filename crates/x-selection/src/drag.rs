@@ -5,11 +5,9 @@
 //!
 //! Every call blocks until the X server has answered, so the caller has a thread for it.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::protocol::Event;
@@ -23,6 +21,7 @@ use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{CURRENT_TIME, NONE, atom_manager};
 
 use crate::XError;
+use crate::files;
 use crate::worker::new_window;
 
 /// Version of XDND that is spoken; of a target, the least that sends `XdndStatus` with an action.
@@ -37,10 +36,6 @@ const ASK_INTERVAL: Duration = Duration::from_millis(20);
 const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
 /// 32: windows inside one another that are looked through.
 const DEPTH_MAX: usize = 32;
-
-/// Characters that a path keeps in a `file:` URI (RFC 3986 §2.3, and `/`).
-const KEPT: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 atom_manager! {
     /// Atoms of XDND.
@@ -124,7 +119,7 @@ impl Drags {
     /// # Errors
     /// The connection to the X server is lost.
     pub fn play(&mut self, target: DropTarget, paths: &[&Path]) -> Result<bool, DragError> {
-        let list = uri_list(paths);
+        let list = files::uri_list(paths);
         // A property is set by one request.
         if list.len() + 64 > self.connection.maximum_request_bytes() {
             return Ok(false);
@@ -368,25 +363,5 @@ impl Drags {
         };
         connection.send_event(false, requestor, EventMask::NO_EVENT, event)?;
         Ok(())
-    }
-}
-
-/// The paths as `text/uri-list` (RFC 2483 §5).
-fn uri_list(paths: &[&Path]) -> Vec<u8> {
-    let lines = paths
-        .iter()
-        .map(|path| format!("file://{}\r\n", percent_encode(path.as_os_str().as_bytes(), KEPT)));
-    lines.collect::<String>().into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_uris() {
-        let list = uri_list(&[Path::new("/home/u/Downloads/a b#ü.txt"), Path::new("/x-~_.y")]);
-        let lines = "file:///home/u/Downloads/a%20b%23%C3%BC.txt\r\nfile:///x-~_.y\r\n";
-        assert_eq!(String::from_utf8(list).unwrap(), lines);
     }
 }

@@ -5,6 +5,7 @@
 //! confused.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use thinc_clip_convert::Conversion;
@@ -15,6 +16,7 @@ use x11rb::protocol::xproto::{
     SelectionNotifyEvent, Window,
 };
 
+use crate::files;
 use crate::text::{self, Encoding};
 use crate::worker::Worker;
 use crate::{XError, XSelectionEvent};
@@ -25,6 +27,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const TARGETS_TIMEOUT: Duration = Duration::from_secs(3);
 /// 10 s: time-out for a conversion, with those before it: seven times what the largest image takes.
 const CONVERT_TIMEOUT: Duration = Duration::from_secs(10);
+/// 30 s: time-out for reading copied files, which may be on a slow disk.
+const FILES_TIMEOUT: Duration = Duration::from_secs(30);
 /// 8: contents fetched at a time; more are queued.
 const FETCHES_MAX: usize = 8;
 /// 128: queued fetches; more are refused.
@@ -342,6 +346,12 @@ impl Worker<'_> {
         let (Purpose::Content { format, .. } | Purpose::Compare { format }) = fetch.purpose else {
             return self.end(at, Err(ClipEnd::Failed));
         };
+        if let Purpose::Content { format: ClipFormat::Files, .. } = fetch.purpose {
+            return match files::paths(bytes) {
+                Some(paths) if bits == 8 => self.pack(at, paths),
+                _ => self.unusable(at),
+            };
+        }
         if let Some(conversion) = fetch.source.conversion {
             let content = match conversion {
                 Conversion::TextOfHtml => text::html(bytes),
@@ -361,6 +371,8 @@ impl Worker<'_> {
             ClipFormat::Text => None,
             ClipFormat::Html => Some(text::html(bytes)),
             ClipFormat::Png => Some(bytes.to_vec()),
+            // As we have given it.
+            ClipFormat::Files => files::paths(bytes).map(|paths| files::uri_list(&paths)),
         };
         match content {
             Some(content) => self.end(at, Ok(content)),
@@ -394,14 +406,29 @@ impl Worker<'_> {
         }
     }
 
-    /// A conversion has ended; its fetch may have been cancelled meanwhile.
+    /// Reads copied files on a thread of their own.
+    fn pack(&mut self, at: usize, paths: Vec<PathBuf>) -> Result<(), XError> {
+        match self.conversions.pack(paths, self.bytes_max as u64) {
+            Ok(number) => {
+                let fetch = &mut self.fetches.active[at];
+                fetch.stage = Stage::Converting(number);
+                fetch.deadline = Instant::now() + FILES_TIMEOUT;
+                Ok(())
+            }
+            Err(why) => self.end(at, Err(why)),
+        }
+    }
+
+    /// A conversion has ended; its fetch or paste may have been cancelled meanwhile.
     pub(crate) fn converted(
         &mut self,
         number: u64,
         result: Result<Vec<u8>, ClipEnd>,
     ) -> Result<(), XError> {
         let is_for = |fetch: &Fetch| matches!(fetch.stage, Stage::Converting(of) if of == number);
-        let Some(at) = self.fetches.active.iter().position(is_for) else { return Ok(()) };
+        let Some(at) = self.fetches.active.iter().position(is_for) else {
+            return self.unpacked(number, result);
+        };
         match result {
             // It is no such image: the owner may have another one.
             Err(ClipEnd::Failed) => self.unusable(at),

@@ -17,6 +17,7 @@ mod conversions;
 mod copies;
 mod drag;
 mod fetch;
+mod files;
 mod paste;
 mod text;
 mod worker;
@@ -27,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use rustix::event::{EventfdFlags, eventfd};
+use thinc_files_disk::Folders;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
 
@@ -146,7 +148,8 @@ pub struct XSelections {
 
 impl XSelections {
     /// Connects to a display (`None`: the environment's) and reports who owns the selections.
-    /// Contents longer than `bytes_max` are not fetched. The callback runs on the client's thread,
+    /// Contents longer than `bytes_max` are not fetched. Files that are pasted are written into a
+    /// folder of `folders`; without it files are not exchanged. The callback runs on the client's thread,
     /// which waits for it to return.
     ///
     /// # Errors
@@ -154,6 +157,7 @@ impl XSelections {
     pub fn start(
         display: Option<&str>,
         bytes_max: usize,
+        folders: Option<Folders>,
         on_event: impl FnMut(XSelectionEvent) + Send + 'static,
     ) -> std::io::Result<XSelections> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -164,7 +168,7 @@ impl XSelections {
         thread::Builder::new().name("selections".to_owned()).spawn(move || {
             // Connects on this thread: an X server that another X client has grabbed answers
             // only when the grab ends.
-            worker::run(display.as_deref(), bytes_max, &inbox, Box::new(on_event));
+            worker::run(display.as_deref(), bytes_max, folders, &inbox, Box::new(on_event));
         })?;
         Ok(XSelections { commands: Some(sender), wake, own_requests })
     }

@@ -15,6 +15,7 @@ use x11rb::protocol::xproto::{
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{CURRENT_TIME, NONE};
 
+use crate::files;
 use crate::text;
 use crate::worker::{Ours, Worker};
 use crate::{XError, XSelectionEvent};
@@ -55,6 +56,8 @@ struct Ticket {
     format: ClipFormat,
     /// The acquisition of the selection that it belongs to.
     acquisition: u32,
+    /// Its files are being written; the number of that.
+    unpacking: Option<u64>,
 }
 
 /// A MULTIPLE request; answered when all its targets are.
@@ -284,6 +287,7 @@ impl Worker<'_> {
                 selection,
                 format,
                 acquisition: ours.acquisition,
+                unpacking: None,
             });
             self.emit(XSelectionEvent::Wanted { ticket: number, selection, format });
         }
@@ -303,6 +307,39 @@ impl Worker<'_> {
         ticket: u32,
         content: Result<Vec<u8>, ClipEnd>,
     ) -> Result<(), XError> {
+        let Some(known) = self.pastes.tickets.iter_mut().find(|known| known.number == ticket)
+        else {
+            return Ok(());
+        };
+        match content {
+            Ok(bundle) if known.format == ClipFormat::Files => {
+                match self.conversions.unpack(bundle) {
+                    Ok(number) => {
+                        known.unpacking = Some(number);
+                        Ok(())
+                    }
+                    Err(why) => self.give_out(ticket, Err(why)),
+                }
+            }
+            content => self.give_out(ticket, content),
+        }
+    }
+
+    /// Files have been written, or could not be.
+    pub(crate) fn unpacked(
+        &mut self,
+        number: u64,
+        uri_list: Result<Vec<u8>, ClipEnd>,
+    ) -> Result<(), XError> {
+        let is_for = |ticket: &&Ticket| ticket.unpacking == Some(number);
+        match self.pastes.tickets.iter().find(is_for).map(|ticket| ticket.number) {
+            Some(ticket) => self.give_out(ticket, uri_list),
+            None => Ok(()),
+        }
+    }
+
+    /// The content goes to all who wait for it.
+    fn give_out(&mut self, ticket: u32, content: Result<Vec<u8>, ClipEnd>) -> Result<(), XError> {
         let Some(at) = self.pastes.tickets.iter().position(|known| known.number == ticket) else {
             return Ok(());
         };
@@ -334,6 +371,8 @@ impl Worker<'_> {
                 (target, latin1.get_or_insert_with(|| Arc::new(text::latin1(content))).clone())
             } else if target == self.atoms.TEXT {
                 (self.atoms.UTF8_STRING, content.clone())
+            } else if target == self.atoms.GNOME_FILES {
+                (target, Arc::new(files::gnome_list(content)))
             } else if target == self.atoms.HTML {
                 let convert =
                     || text::html_for_x(content).map_or_else(|| content.clone(), Arc::new);

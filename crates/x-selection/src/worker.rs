@@ -8,6 +8,7 @@ use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use thinc_files_disk::Folders;
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
 use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::protocol::Event;
@@ -97,6 +98,7 @@ pub(crate) struct Worker<'a> {
 pub(crate) fn run(
     display: Option<&str>,
     bytes_max: usize,
+    folders: Option<Folders>,
     inbox: &Inbox,
     mut on_event: Box<dyn FnMut(XSelectionEvent) + Send>,
 ) {
@@ -119,7 +121,7 @@ pub(crate) fn run(
         selections: Selection::ALL.map(|selection| Watched::new(atoms.selection(selection))),
         acquisitions: 0,
         fetches: Fetches::default(),
-        conversions: Conversions::new(inbox.woken.clone()),
+        conversions: Conversions::new(folders, inbox.woken.clone()),
         pastes: Pastes::default(),
         on_event,
     };
@@ -292,7 +294,10 @@ impl Worker<'_> {
         targets: Vec<Atom>,
     ) -> Result<(), XError> {
         let formats = self.atoms.formats(&targets);
-        let available = self.atoms.available(&targets);
+        let mut available = self.atoms.available(&targets);
+        if !self.conversions.has_files() {
+            available = available.without(ClipFormat::Files);
+        }
         let client = self.client(self.selections[selection as usize].owner);
         let watched = &mut self.selections[selection as usize];
         watched.targets = targets;

@@ -7,12 +7,15 @@ mod hostile;
 mod xvfb;
 
 use std::io::{Cursor, Read as _, Write as _};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use image::{ImageFormat, Rgb, RgbImage};
+use thinc_files_disk::Folders;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::file_bundle;
 use thinc_x_selection::{XSelectionEvent, XSelections};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
@@ -42,8 +45,16 @@ struct Desk {
 }
 
 fn client(display: &str, limit: usize) -> (XSelections, Receiver<XSelectionEvent>) {
+    client_with(display, limit, None)
+}
+
+fn client_with(
+    display: &str,
+    limit: usize,
+    folders: Option<Folders>,
+) -> (XSelections, Receiver<XSelectionEvent>) {
     let (sender, events) = channel();
-    let selections = XSelections::start(Some(display), limit, move |event| {
+    let selections = XSelections::start(Some(display), limit, folders, move |event| {
         let _ = sender.send(event);
     });
     (selections.unwrap(), events)
@@ -302,6 +313,83 @@ fn a_hostile_image_fails_and_delays_no_other_paste() {
     desk.wait("another image", owned(Selection::Primary, png));
     desk.selections.fetch(3, Selection::Primary, ClipFormat::Png);
     assert_eq!(desk.wait("its end", content(3)), Err(ClipEnd::Failed));
+}
+
+/// A client that exchanges files, with folders of its own.
+fn files_client(desk: &Desk, name: &str) -> (XSelections, Receiver<XSelectionEvent>, PathBuf) {
+    let home = std::env::temp_dir().join(format!("thinc-x-files-{name}-{}", std::process::id()));
+    std::fs::create_dir(&home).unwrap();
+    let folders =
+        Folders { home: home.clone(), config: home.join("config"), cache: home.join("cache") };
+    let (selections, events) = client_with(&desk.display, LIMIT, Some(folders));
+    (selections, events, home)
+}
+
+#[test]
+fn copied_files_are_read_when_they_are_fetched_and_written_when_they_are_pasted() {
+    let Some(desk) = Desk::start() else { return };
+    let (selections, events, home) = files_client(&desk, "exchange");
+    let files = ClipFormats::NONE.with(ClipFormat::Files);
+    let file = home.join("a b.txt");
+    std::fs::write(&file, "what it says").unwrap();
+    let clipboard = Selection::Clipboard;
+    let gnome = format!("cut\nfile://{}", file.display().to_string().replace(' ', "%20"));
+    let lists =
+        [("text/uri-list", &gnome["cut\n".len()..]), ("x-special/gnome-copied-files", &gnome)];
+    let mut bundle = Vec::new();
+    for (id, (target, list)) in (1..).zip(lists) {
+        let _xclip = desk.copies(&["-selection", "clipboard", "-t", target], list.as_bytes());
+        wait(&events, "files are copied", owned(clipboard, files));
+        selections.fetch(id, clipboard, ClipFormat::Files);
+        bundle = wait(&events, "they are read", content(id)).unwrap();
+        let whole = file_bundle::decode(&bundle).unwrap();
+        let found: Vec<_> = whole.iter().map(|(entry, bytes)| (&*entry.path, *bytes)).collect();
+        assert_eq!(found, [("a b.txt", &b"what it says"[..])], "{target}");
+    }
+    // A program pastes the other side's.
+    selections.own(clipboard, files);
+    wait(&desk.events, "they are offered", |event| {
+        matches!(event, XSelectionEvent::Owned { formats, .. } if !formats.is_empty()).then_some(())
+    });
+    let mut pasted = Vec::new();
+    for target in ["text/uri-list", "x-special/gnome-copied-files"] {
+        let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard", "-t", target]);
+        let (ticket, _, format) = wait(&events, "a program pastes", wanted);
+        assert_eq!(format, ClipFormat::Files);
+        selections.provide(ticket, Ok(bundle.clone()));
+        pasted.push(String::from_utf8(paste.join().unwrap()).unwrap());
+    }
+    // A gigabyte of the disk stays free, which a machine may not have.
+    if !pasted[0].is_empty() {
+        let uri = pasted[0].strip_suffix("\r\n").unwrap();
+        let path = uri.strip_prefix("file://").unwrap().replace("%20", " ");
+        assert!(path.starts_with(home.join("cache").to_str().unwrap()), "{path}");
+        assert!(path.ends_with("/a b.txt"), "{path}");
+        assert_eq!(std::fs::read(path).unwrap(), b"what it says");
+        assert!(pasted[1].starts_with("copy\nfile:///"), "{}", pasted[1]);
+    }
+    // What is no bundle is refused.
+    let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard", "-t", "text/uri-list"]);
+    let (ticket, ..) = wait(&events, "a program pastes", wanted);
+    selections.provide(ticket, Ok(b"no bundle".to_vec()));
+    assert_eq!(paste.join().unwrap(), b"");
+    std::fs::remove_dir_all(home).unwrap();
+}
+
+#[test]
+fn what_is_no_file_of_this_computer_is_not_fetched() {
+    let Some(desk) = Desk::start() else { return };
+    let (selections, events, home) = files_client(&desk, "others");
+    let files = ClipFormats::NONE.with(ClipFormat::Files);
+    let lists = ["https://example.org/\r\n".to_owned(), format!("file://{}/none", home.display())];
+    for (id, list) in (1..).zip(lists) {
+        let arguments = ["-selection", "clipboard", "-t", "text/uri-list"];
+        let _xclip = desk.copies(&arguments, list.as_bytes());
+        wait(&events, "a list is copied", owned(Selection::Clipboard, files));
+        selections.fetch(id, Selection::Clipboard, ClipFormat::Files);
+        assert_eq!(wait(&events, "its end", content(id)), Err(ClipEnd::Failed), "{list}");
+    }
+    std::fs::remove_dir_all(home).unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use sdl3::clipboard::ClipboardUtil;
+use thinc_files_disk::Folders;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::CLIP_TRANSFERS_MAX;
 use thinc_viewer_core::ClipboardPolicy;
@@ -40,7 +41,9 @@ impl WindowClipboard {
                 // selections.
                 let mut state = client.lock();
                 let bytes_max = usize::try_from(policy.bytes_max).unwrap_or(usize::MAX);
-                match XSelections::start(None, bytes_max, move |event| tell(desktop_event(event))) {
+                let folders = Folders::from_environment().ok();
+                let report = move |event| tell(desktop_event(event));
+                match XSelections::start(None, bytes_max, folders, report) {
                     Ok(selections) => state.set_desktop(Box::new(XDesktop(selections))),
                     Err(error) => eprintln!("thinc-view: no clipboard: {error}"),
                 }
