@@ -23,7 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // A codec in C++ behind one interface: programs link it, never a core.
     ("thinc-h264", &["thinc-region", "thinc-protocol", "thinc-video"]),
     // An X client; the cores decide what is transferred.
-    ("thinc-x-selection", &["thinc-protocol", "thinc-clip-convert"]),
+    ("thinc-x-selection", &["thinc-protocol", "thinc-clip-convert", "thinc-files-disk"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
     (
         "thinc-session-core",
