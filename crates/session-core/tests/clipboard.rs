@@ -743,6 +743,18 @@ fn a_guest_gets_and_gives_what_its_rights_allow_and_nothing_else() {
 }
 
 #[test]
+fn guests_with_the_clipboard_exchange_no_files() {
+    let mut world = ClipboardWorld::new(ClipboardPolicy::default(), 1);
+    world.join_as(Rights { files: false, ..Rights::ALL });
+    let both = TEXT.with(ClipFormat::Files);
+    world.settle();
+    world.session.handle_clip_owned(CLIPBOARD, both);
+    assert_eq!(world.settle(), [offered(0, both), offered(1, TEXT)]);
+    world.copies(1, both);
+    assert_eq!(world.settle(), [owns(TEXT), offered(0, TEXT)]);
+}
+
+#[test]
 fn a_request_that_names_an_offer_which_a_guest_never_got_is_answered_with_nothing() {
     let mut world = ClipboardWorld::new(ClipboardPolicy::default(), 0);
     world.join_as(Rights::VIEW);
