@@ -22,6 +22,8 @@ use thinc_viewer_native::headless::{Headless, HeadlessOptions};
 const WORDS: &str = "Grüße 😀 漢字\ntwo lines\tand a tab\n";
 const HTML: &str = "<p>Grüße <b>😀</b></p>";
 /// A PNG of one pixel.
+/// A bundle without entries.
+const NO_FILES: &[u8] = &[0];
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0\
     :~\x9bU\0\0\0\nIDATx\x9cch\0\0\0\x82\0\x81w\xcdr\xb6\0\0\0\0IEND\xaeB`\x82";
 
@@ -182,12 +184,14 @@ fn a_script_copies_and_pastes_every_format_in_both_selections() {
         (ClipFormat::Text, WORDS.as_bytes()),
         (ClipFormat::Html, HTML.as_bytes()),
         (ClipFormat::Png, PNG),
+        (ClipFormat::Files, NO_FILES),
     ];
     for selection in Selection::ALL {
         viewer.copy(selection, ClipFormat::Text, WORDS.into());
         session.offered(selection, formats(&[ClipFormat::Text]));
         viewer.add_copied(selection, ClipFormat::Html, HTML.into());
         viewer.add_copied(selection, ClipFormat::Png, PNG.to_vec());
+        viewer.add_copied(selection, ClipFormat::Files, NO_FILES.to_vec());
         session.offered(selection, formats(&ClipFormat::ALL));
         assert!(
             !session.seen.iter().any(|m| matches!(m, ClipMessage::Data { .. })),

@@ -6,7 +6,7 @@
 mod hostile;
 mod xvfb;
 
-use std::io::{Cursor, Read as _, Write as _};
+use std::io::{Cursor, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -347,10 +347,8 @@ fn copied_files_are_read_when_they_are_fetched_and_written_when_they_are_pasted(
         assert_eq!(found, [("a b.txt", &b"what it says"[..])], "{target}");
     }
     // A program pastes the other side's.
-    selections.own(clipboard, files);
-    wait(&desk.events, "they are offered", |event| {
-        matches!(event, XSelectionEvent::Owned { formats, .. } if !formats.is_empty()).then_some(())
-    });
+    selections.own(clipboard, files.with(ClipFormat::Text));
+    desk.wait("they are offered, to a client without folders as a text", owned(clipboard, TEXT));
     let mut pasted = Vec::new();
     for target in ["text/uri-list", "x-special/gnome-copied-files"] {
         let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard", "-t", target]);

@@ -14,11 +14,11 @@ use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{COPY_DEPTH_FROM_PARENT, COPY_FROM_PARENT};
 
 /// Where the programs' windows are.
-pub const AT: (i16, i16) = (100, 100);
+pub(crate) const AT: (i16, i16) = (100, 100);
 
 /// How a program treats a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manners {
+pub(crate) enum Manners {
     /// It takes it, after it has been asked so often.
     Takes(u32),
     /// It never does.
@@ -35,7 +35,7 @@ pub enum Manners {
 
 /// What a program has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Received {
+pub(crate) enum Received {
     Entered,
     List(Vec<u8>, (u32, u32), Atom),
     Left,
@@ -48,7 +48,7 @@ struct Program {
     received: Sender<Received>,
 }
 
-pub fn atom(connection: &RustConnection, name: &str) -> Atom {
+pub(crate) fn atom(connection: &RustConnection, name: &str) -> Atom {
     connection.intern_atom(false, name.as_bytes()).unwrap().reply().unwrap().atom
 }
 
@@ -66,7 +66,7 @@ fn new_window(connection: &RustConnection, parent: Window, (x, y): (i16, i16)) -
 
 /// A window within one of a window manager, whose program treats drops so, and speaks this version
 /// of XDND.
-pub fn start(
+pub(crate) fn start(
     connection: RustConnection,
     manners: Manners,
     version: u32,
@@ -138,6 +138,7 @@ impl Program {
         let [selection, target, property] = names.map(|name| atom(&self.connection, name));
         let (connection, window) = (&self.connection, self.window);
         connection.convert_selection(window, selection, target, property, time).unwrap();
+        connection.flush().unwrap();
         loop {
             if let Event::SelectionNotify(event) = connection.wait_for_event().unwrap() {
                 assert_eq!(event.property, property, "the paths are given");

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 
 /// A process that is killed when the test ends.
-pub struct Ended(pub Child);
+pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -14,7 +14,7 @@ impl Drop for Ended {
 }
 
 /// A server and its display; none, with a message, without one of these programs.
-pub fn xvfb(needed: &[&str]) -> Option<(Ended, String)> {
+pub(crate) fn xvfb(needed: &[&str]) -> Option<(Ended, String)> {
     let missing = needed.iter().find(|name| Command::new(name).arg("-version").output().is_err());
     if let Some(name) = missing {
         assert!(std::env::var_os("CI").is_none(), "these tests need {name}");
