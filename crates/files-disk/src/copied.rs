@@ -1,5 +1,5 @@
-//! Path beside the pixels, in both directions: under x-selection, between copied files and a content
-//! of the clipboard (`thinc_protocol::file_bundle`).
+//! Path beside the pixels, in both directions: under x-selection, between copied files and a
+//! content of the clipboard (`thinc_protocol::file_bundle`).
 //! Packs files that a program has copied, and writes received ones into a folder for pasted files.
 //! Knows paths and contents; never selections.
 

@@ -1,7 +1,7 @@
 //! Requests of `thinc share` and `thinc send`, and the answers: one line of JSON each, over a Unix
-//! socket in the session's private folder. From the owner's shell, to the record of invitations (guests.rs) and
-//! to actor.rs, which closes connections. Knows requests, answers and limits; the kernel tells that
-//! the client is the same user (SO_PEERCRED).
+//! socket in the session's private folder. From the owner's shell, to the record of invitations
+//! (guests.rs) and to actor.rs, which closes connections. Knows requests, answers and limits; the
+//! kernel tells that the client is the same user (SO_PEERCRED).
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! `thinc send`: sends files of a session to the computer of the person who shows it. From a
-//! program or a user's shell, to the session process (session-server's share.rs and files.rs), which
-//! reads them. Knows paths and how the transfer ended.
+//! program or a user's shell, to the session process (session-server's share.rs and files.rs),
+//! which reads them. Knows paths and how the transfer ended.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;

@@ -14,11 +14,13 @@ use std::time::Duration;
 use desk::{Desk, Ended, find_window, find_windows, size, until, xvfb};
 use fake::Fake;
 use thinc_protocol::command::{Command, Compression};
+use thinc_protocol::file::{FileMessage, FilePurpose};
 use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
 use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
 use thinc_protocol::viewer::{Display, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
+use thinc_x_selection::Drags;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xfixes::ConnectionExt as _;
@@ -901,4 +903,28 @@ fn a_person_confirms_a_new_key_before_anything_is_sent() {
     fake.wait_for("a hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
     let text = std::fs::read_to_string(&store).unwrap();
     assert_eq!(text, format!("{} {pin}\n", link.authority()));
+}
+
+#[test]
+fn files_that_are_dropped_on_the_window_are_offered_with_their_place() {
+    let Some((server, display)) = xvfb() else { return };
+    let desk = Desk::start_on(server, &display, size(400, 300), &[]);
+    desk.wait_exact();
+    let folder = std::env::temp_dir().join(format!("thinc-dropped-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let paths = ["a b.txt", "c.txt"].map(|name| folder.join(name));
+    paths.iter().for_each(|path| std::fs::write(path, "dropped").unwrap());
+    let place = desk.x.translate_coordinates(desk.window, desk.root, 50, 70).unwrap();
+    let place = place.reply().unwrap();
+    let mut drags = Drags::connect(Some(&display)).unwrap();
+    let target = drags.find(place.dst_x, place.dst_y).unwrap().expect("the window takes drops");
+    assert!(drags.play(target, &paths.each_ref().map(|path| path.as_path())).unwrap());
+    let offer = desk.fake.wait_for("an offer of files", |message| match message {
+        ViewerMessage::File(FileMessage::Offer(offer)) => Some(offer.clone()),
+        _ => None,
+    });
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!(offer.purpose, FilePurpose::Dropped { x: 50, y: 70 });
+    let names: Vec<&str> = offer.entries.iter().map(|entry| entry.path.as_str()).collect();
+    assert_eq!(names, ["a b.txt", "c.txt"]);
 }

@@ -149,8 +149,8 @@ pub struct XSelections {
 impl XSelections {
     /// Connects to a display (`None`: the environment's) and reports who owns the selections.
     /// Contents longer than `bytes_max` are not fetched. Files that are pasted are written into a
-    /// folder of `folders`; without it files are not exchanged. The callback runs on the client's thread,
-    /// which waits for it to return.
+    /// folder of `folders`; without it files are not exchanged. The callback runs on the client's
+    /// thread, which waits for it to return.
     ///
     /// # Errors
     /// The system has no more file descriptors or threads.

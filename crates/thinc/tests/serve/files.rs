@@ -1,5 +1,5 @@
-//! Files of a session: those that viewers send, in the person's folder for downloads, and those that
-//! `thinc send` sends. Knows messages, folders and what the command says.
+//! Files of a session: those that viewers send, in the person's folder for downloads, and those
+//! that `thinc send` sends. Knows messages, folders and what the command says.
 
 use std::fs;
 use std::os::unix::net::UnixStream;

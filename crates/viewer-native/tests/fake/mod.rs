@@ -562,7 +562,8 @@ impl Shared {
             ViewerMessage::Hello(hello) => {
                 let sound =
                     if hello.caps & ViewerCaps::SOUND != 0 { SessionCaps::SOUND } else { 0 };
-                let caps = SessionCaps::CLIPBOARD | SessionCaps::RELATIVE | sound;
+                let caps =
+                    SessionCaps::CLIPBOARD | SessionCaps::RELATIVE | SessionCaps::FILES | sound;
                 let answer = SessionHello {
                     version: 1,
                     caps,

@@ -1,4 +1,5 @@
 //! A program that treats drops well or badly. Beside the path: for tests of drags. Knows XDND.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
