@@ -83,7 +83,8 @@ pub(crate) struct AdminForget {
     #[arg(value_name = "USER")]
     pub(crate) user: String,
     /// Which, as `thinc admin devices` shows it; without it, all of this user
-    #[arg(value_name = "ID")]
+    // One of 64 begins with a hyphen.
+    #[arg(value_name = "ID", allow_hyphen_values = true)]
     pub(crate) id: Option<DeviceId>,
     /// Which broker.
     #[command(flatten)]
@@ -154,4 +155,27 @@ fn parse_message(text: &str) -> Result<String, String> {
             .to_owned());
     }
     Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    #[test]
+    fn an_id_may_begin_with_a_hyphen_and_options_follow_it() {
+        for id in ["-7ZmtWn3JQ0Vq5rLx2uAbQ", "-hZmtWn3JQ0Vq5rLx2uAbQ", "A7ZmtWn3JQ0Vq5rLx2uAbQ"] {
+            for words in [&["anna", id, "--config", "/c"][..], &["anna", "--config", "/c", id]] {
+                let words = [&["thinc", "admin", "forget"], words].concat();
+                let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{error}"));
+                let Command::Admin(Admin { command: AdminCommand::Forget(forget) }) = cli.command
+                else {
+                    panic!("{words:?}")
+                };
+                assert_eq!(forget.id.map(|id| id.to_string()).as_deref(), Some(id));
+            }
+        }
+    }
 }
