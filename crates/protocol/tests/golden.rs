@@ -938,7 +938,7 @@ fn clipboard_messages_have_these_bytes() {
 fn invalid_clipboard_and_keyboard_messages_are_refused() {
     for (kind, body) in [
         (0x10, vec![2, 1, 1]),
-        (0x11, vec![1, 0, 1, 3]),
+        (0x11, vec![1, 0, 1, 4]),
         (0x12, vec![1, 2]),
         (0x12, [vec![1, 1], vec![0; 16 * 1024 + 1]].concat()),
         (0x13, vec![1]),
