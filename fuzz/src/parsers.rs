@@ -402,6 +402,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             ..OpenInvitation::default()
         }]),
         SessionMessage::Notice("This server restarts at six.".into()),
+        SessionMessage::BriefNotice("Received report.pdf".into()),
         SessionMessage::Name("Work at home".into()),
         SessionMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: false }),
         SessionMessage::SoundFormat(SoundFormat {

@@ -74,6 +74,8 @@ pub enum SessionMessage<'a> {
     Invitations(Vec<OpenInvitation>),
     /// What the people at this viewer should read; to a viewer with `ViewerCaps::NOTICE`.
     Notice(String),
+    /// What they may like to know and need not close; to a viewer with `ViewerCaps::BRIEF_NOTICE`.
+    BriefNotice(String),
     /// The session's name from now on, as in its hello; to a viewer with `ViewerCaps::NAME`.
     Name(String),
     /// In which directions the clipboard is shared with the owner's viewers; to those with
@@ -289,6 +291,7 @@ mod kind {
     pub(super) const INVITATIONS: u8 = 0x24;
     pub(super) const NAME: u8 = 0x25;
     pub(super) const CLIP_POLICY: u8 = 0x26;
+    pub(super) const BRIEF_NOTICE: u8 = 0x27;
 }
 
 /// Bits of an update's first byte.
@@ -332,6 +335,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
     /// 0x22 PERSON POINTER  number varint | x varint | y varint
     /// 0x23 NOTICE       text
+    /// 0x27 BRIEF NOTICE text
     /// 0x24 INVITATIONS  count varint | for each: number varint | bits u8 (1 control, 2 clipboard
     ///                   to the session, 4 to the guest, 16 password, 32 locked) |
     ///                   used varint | uses varint | expiry varint (seconds since 1970) | name text
@@ -394,6 +398,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::Notice(text) => {
                 put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
+            }
+            SessionMessage::BriefNotice(text) => {
+                put_message(out, kind::BRIEF_NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
             }
             SessionMessage::Name(text) => {
                 put_message(out, kind::NAME, |out| put_text(out, text, NAME_BYTES_MAX))
@@ -523,6 +530,12 @@ impl<'a> SessionMessage<'a> {
             kind::NOTICE => (
                 SessionMessage::Notice(reader.text("a notice", NOTICE_BYTES_MAX)?.to_owned()),
                 "a notice",
+            ),
+            kind::BRIEF_NOTICE => (
+                SessionMessage::BriefNotice(
+                    reader.text("a brief notice", NOTICE_BYTES_MAX)?.to_owned(),
+                ),
+                "a brief notice",
             ),
             kind::NAME => (
                 SessionMessage::Name(reader.text("a session's name", NAME_BYTES_MAX)?.to_owned()),

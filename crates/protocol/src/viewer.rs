@@ -190,6 +190,8 @@ impl ViewerCaps {
     pub const PEOPLE: u32 = 1 << 13;
     /// Accepts `Notice`.
     pub const NOTICE: u32 = 1 << 14;
+    /// Accepts `BriefNotice`.
+    pub const BRIEF_NOTICE: u32 = 1 << 24;
     /// Accepts `Invitations`, and may send `ShareAction::Revoke` once it got them.
     pub const INVITATIONS: u32 = 1 << 15;
     /// Accepts `Name`.

@@ -467,6 +467,7 @@ fn session_messages_have_these_bytes() {
             vec![25, 6, 2, 3, b'm', b'p', b'v', 0],
         ),
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
+        (SessionMessage::BriefNotice("hi".into()), vec![39, 3, 2, b'h', b'i']),
         (SessionMessage::Name("hi".into()), vec![37, 3, 2, b'h', b'i']),
         (
             SessionMessage::ClipPolicy(ClipDirections { to_session: false, to_viewer: true }),

@@ -249,8 +249,7 @@ pub(crate) struct Viewer {
     relative: Option<bool>,
     /// If it accepts lists of people.
     people: Option<PeopleNews>,
-    /// If it accepts notices.
-    notices: Option<Notices>,
+    notices: Notices,
     /// What it is told of the session.
     pub(crate) news: SessionNews,
     /// The screen it asks for, by its displays or its window.
@@ -347,7 +346,7 @@ impl Viewer {
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
             people: PeopleNews::new(hello.caps),
-            notices: (hello.caps & ViewerCaps::NOTICE != 0).then(Notices::default),
+            notices: Notices::new(hello.caps),
             news: SessionNews::new(hello.caps),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
@@ -470,9 +469,9 @@ impl Viewer {
         self.people.as_mut()
     }
 
-    /// The notices for its people, if it accepts them.
-    pub(crate) fn notices_mut(&mut self) -> Option<&mut Notices> {
-        self.notices.as_mut()
+    /// The notices for its people.
+    pub(crate) fn notices_mut(&mut self) -> &mut Notices {
+        &mut self.notices
     }
 
     /// The cursor changes to be sent.
@@ -811,9 +810,7 @@ impl Viewer {
         if let Some(people) = &mut self.people {
             people.transmit(self.flow.may_send_real_time(), out);
         }
-        if let Some(notices) = &mut self.notices {
-            notices.transmit(out);
-        }
+        self.notices.transmit(out);
         self.news.transmit(out);
         self.transmit_background_control(out);
     }

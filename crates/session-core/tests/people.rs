@@ -24,6 +24,7 @@ enum Told {
     Shared(Shared),
     Pointer(PersonPointer),
     Notice(String),
+    BriefNotice(String),
     Invitations(Vec<OpenInvitation>),
     ClipPolicy(ClipDirections),
 }
@@ -59,6 +60,7 @@ impl Shell {
                 SessionMessage::Shared(answer) => Some(Told::Shared(answer)),
                 SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
                 SessionMessage::Notice(text) => Some(Told::Notice(text)),
+                SessionMessage::BriefNotice(text) => Some(Told::BriefNotice(text)),
                 SessionMessage::Invitations(list) => Some(Told::Invitations(list)),
                 SessionMessage::ClipPolicy(directions) => Some(Told::ClipPolicy(directions)),
                 _ => None,
@@ -164,6 +166,10 @@ fn notices_reach_who_can_show_them_and_few_wait() {
     let want: Vec<_> = (2..6).map(|number| Told::Notice(format!("notice {number} "))).collect();
     assert_eq!(shell.told(one), want);
     assert_eq!((shell.told(one), shell.told(old)), (vec![], vec![]));
+    assert!(!shell.session.notify_briefly(one, "lost"), "it shows no brief ones");
+    let brief = shell.join(ViewerCaps::BRIEF_NOTICE);
+    assert!(shell.session.notify_briefly(brief, "brief") && !shell.session.notify(brief, "lost"));
+    assert_eq!(shell.told(brief), [Told::BriefNotice("brief".into())]);
 }
 
 #[test]

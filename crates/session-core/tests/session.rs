@@ -108,7 +108,8 @@ impl Shell {
                 | SessionMessage::SoundFormat(_)
                 | SessionMessage::Sound(_)
                 | SessionMessage::SoundPlayers(_)
-                | SessionMessage::Notice(_) => panic!("no viewer here accepts it"),
+                | SessionMessage::Notice(_)
+                | SessionMessage::BriefNotice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),
                 SessionMessage::Displays(rects) => Received::Displays(rects),

@@ -241,6 +241,7 @@ impl ModelViewer {
             | SessionMessage::Invitations(_)
             | SessionMessage::PersonPointer(_)
             | SessionMessage::Notice(_)
+            | SessionMessage::BriefNotice(_)
             | SessionMessage::Name(_)
             | SessionMessage::ClipPolicy(_)
             | SessionMessage::SoundFormat(_)

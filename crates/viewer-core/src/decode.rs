@@ -303,6 +303,7 @@ impl State {
                 self.events.push(ViewerEvent::Players(players));
             }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
+            SessionMessage::BriefNotice(text) => self.events.push(ViewerEvent::BriefNotice(text)),
             SessionMessage::Name(name) => self.events.push(ViewerEvent::Renamed(name)),
             SessionMessage::ClipPolicy(directions) => {
                 self.events.push(ViewerEvent::ClipPolicy(directions))

@@ -98,6 +98,8 @@ pub enum ViewerEvent {
     Invitations(Vec<OpenInvitation>),
     /// The user should read this.
     Notice(String),
+    /// The user may like to know this, for a few seconds.
+    BriefNotice(String),
     /// The session's name has changed to this.
     Renamed(String),
     /// In which directions the clipboard is shared with the user's viewers of this session.

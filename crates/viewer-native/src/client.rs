@@ -664,6 +664,7 @@ impl State {
                     crate::news::add_announcement(&mut self.news.announcement, &text);
                     self.announcements += 1;
                 }
+                ViewerEvent::BriefNotice(text) => self.news.notice = Some(text),
                 ViewerEvent::Renamed(name) => {
                     self.session_name = Some(name).filter(|name| !name.is_empty());
                     self.news.renamed = true;
@@ -915,6 +916,7 @@ const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::PEOPLE
     | ViewerCaps::INVITATIONS
     | ViewerCaps::NOTICE
+    | ViewerCaps::BRIEF_NOTICE
     | ViewerCaps::NAME
     | ViewerCaps::CLIP_POLICY
     | ViewerCaps::VIDEO

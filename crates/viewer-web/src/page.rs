@@ -64,6 +64,8 @@ pub(crate) enum EventKind {
     PersonPointer = 13,
     /// `text` is for the user to read.
     Notice = 14,
+    /// `text` is for the user to read, for a few seconds.
+    BriefNotice = 40,
     /// `text` has the owner's invitations, as `people::invitation_lines` writes them.
     Invitations = 15,
     /// `text` has the session's new name.
@@ -203,6 +205,7 @@ impl Page {
             | ViewerCaps::PEOPLE
             | ViewerCaps::INVITATIONS
             | ViewerCaps::NOTICE
+            | ViewerCaps::BRIEF_NOTICE
             | ViewerCaps::NAME
             | ViewerCaps::CLIP_POLICY
             | h264
@@ -671,6 +674,10 @@ impl Page {
             ViewerEvent::Notice(text) => {
                 self.text = text;
                 (EventKind::Notice, [0.0; 4])
+            }
+            ViewerEvent::BriefNotice(text) => {
+                self.text = text;
+                (EventKind::BriefNotice, [0.0; 4])
             }
             ViewerEvent::Renamed(name) => {
                 self.text = name;

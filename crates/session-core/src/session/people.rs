@@ -26,8 +26,12 @@ impl Session {
 
     /// What the people at this viewer should read. False if it cannot show notices.
     pub fn notify(&mut self, id: ViewerId, text: &str) -> bool {
-        let notices = self.viewer_mut(id).and_then(Viewer::notices_mut);
-        notices.map(|notices| notices.push(text)).is_some()
+        self.viewer_mut(id).is_some_and(|viewer| viewer.notices_mut().push(text))
+    }
+
+    /// What they may like to know and need not close. False if the viewer shows no such notice.
+    pub fn notify_briefly(&mut self, id: ViewerId, text: &str) -> bool {
+        self.viewer_mut(id).is_some_and(|viewer| viewer.notices_mut().push_brief(text))
     }
 
     /// The session has this name from now on, which viewers are told.

@@ -16,21 +16,41 @@ pub(crate) const ANSWERS_MAX: usize = 8;
 pub(crate) const NOTICES_MAX: usize = 4;
 
 /// What people should read.
-#[derive(Debug, Default)]
-pub(crate) struct Notices(VecDeque<String>);
+#[derive(Debug)]
+pub(crate) struct Notices {
+    /// What the viewer has announced.
+    caps: u32,
+    waiting: VecDeque<SessionMessage<'static>>,
+}
 
 impl Notices {
-    pub(crate) fn push(&mut self, text: &str) {
-        if self.0.len() == NOTICES_MAX {
-            self.0.pop_front();
+    pub(crate) fn new(caps: u32) -> Notices {
+        Notices { caps, waiting: VecDeque::new() }
+    }
+
+    /// False if the viewer shows no such notice.
+    pub(crate) fn push(&mut self, text: &str) -> bool {
+        self.push_message(ViewerCaps::NOTICE, SessionMessage::Notice(text.to_owned()))
+    }
+
+    /// The same for one that need not be closed.
+    pub(crate) fn push_brief(&mut self, text: &str) -> bool {
+        self.push_message(ViewerCaps::BRIEF_NOTICE, SessionMessage::BriefNotice(text.to_owned()))
+    }
+
+    fn push_message(&mut self, needed: u32, message: SessionMessage<'static>) -> bool {
+        if self.caps & needed == 0 {
+            return false;
         }
-        self.0.push_back(text.to_owned());
+        if self.waiting.len() == NOTICES_MAX {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(message);
+        true
     }
 
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
-        while let Some(text) = self.0.pop_front() {
-            SessionMessage::Notice(text).encode(out);
-        }
+        self.waiting.drain(..).for_each(|message| message.encode(out));
     }
 }
 

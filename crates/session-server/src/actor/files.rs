@@ -37,7 +37,7 @@ impl Actor {
         while let Some(notice) = self.files.poll_notice() {
             // Names of a person's files are nothing for guests.
             for viewer in self.file_viewers().iter().filter(|viewer| viewer.is_owners) {
-                self.core.notify(viewer.id, &notice);
+                self.core.notify_briefly(viewer.id, &notice);
             }
         }
     }

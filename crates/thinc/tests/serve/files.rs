@@ -47,7 +47,7 @@ struct FileViewer {
 impl FileViewer {
     fn connect(session: &Session, instance: u8) -> FileViewer {
         let link = connect(&session.link(), &connect_options()).unwrap();
-        let mut viewer = Viewer::with_caps(link, ViewerCaps::FILES | ViewerCaps::NOTICE);
+        let mut viewer = Viewer::with_caps(link, ViewerCaps::FILES | ViewerCaps::BRIEF_NOTICE);
         viewer.send(&ViewerMessage::Instance([instance; INSTANCE_BYTES]));
         viewer.until(|message| matches!(message, Message::Hello(_)));
         FileViewer { viewer, end: Endpoint::new(FilesPolicy::default()), notices: Vec::new() }

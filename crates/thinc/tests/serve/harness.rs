@@ -439,7 +439,9 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Invitations(list) => Message::Invitations(list.clone()),
         SessionMessage::Shared(answer) => Message::Shared(answer.clone()),
         SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
-        SessionMessage::Notice(text) => Message::Notice(text.clone()),
+        SessionMessage::Notice(text) | SessionMessage::BriefNotice(text) => {
+            Message::Notice(text.clone())
+        }
         SessionMessage::Sound(packet) => Message::Sound(packet.frames[0].bytes.to_vec()),
         SessionMessage::SoundPlayers(players) => Message::Players(players.clone()),
         _ => Message::Other,
