@@ -7,7 +7,7 @@
 
 import { choosePresenter, type Presenter } from "../display/present";
 import type { Rect, Size, ViewRequest } from "../display/view";
-import { loadCache, saveCache } from "../store/cache";
+import { CacheSaver } from "../store/cachesaver";
 import { type SavedPicture, TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
@@ -80,11 +80,6 @@ const BARRIERS_MAX = 4;
  */
 const HOLD_MS_MAX = 400;
 /**
- * Interval at which the cache is saved; also saved when the page is hidden, for a page that closes
- * has no time for it.
- */
-const SAVE_MS = 60_000;
-/**
  * Reading the picture that an earlier page of the tab saved delays the first connection no longer
  * than this.
  */
@@ -147,9 +142,8 @@ export class Engine {
   private presentScheduled = false;
   private presents = 0;
   private postsLossy = false;
-  /** Key of the saved cache (the session's address), and whether a save is in progress. */
-  private cacheKey: string | undefined;
-  private saving = false;
+  /** Saves the cache, if the user wants that. */
+  private cacheSaver: CacheSaver | undefined;
   /** Until when the old picture stays while the new one is incomplete; 0: not at all. */
   private holdUntilMs = 0;
   private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
@@ -253,7 +247,7 @@ export class Engine {
         this.visible = message.visible;
         if (this.visible) this.schedulePresent();
         else {
-          void this.save();
+          void this.cacheSaver?.save();
           void this.tileSaver?.save("last");
         }
         break;
@@ -370,7 +364,10 @@ export class Engine {
     const h264 = decodesH264();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
-    if (message.persistCache) await this.load(this.decoder, message.socketUrl);
+    if (message.persistCache) {
+      this.cacheSaver = new CacheSaver(message.socketUrl, () => this.decoder);
+      await this.cacheSaver.load(this.decoder);
+    }
     this.h264 = await h264;
     this.watchClock();
     this.connection.open();
@@ -435,34 +432,6 @@ export class Engine {
         await new Promise((resolve) => setTimeout(resolve, retryMs));
         this.state({ name: "connecting", attempt: attempt + 1 });
       }
-    }
-  }
-
-  /** Loads the cache that an earlier page saved, and starts saving it. */
-  private async load(decoder: Decoder, session: string): Promise<void> {
-    this.cacheKey = session;
-    setInterval(() => void this.save(), SAVE_MS);
-    try {
-      const saved = await loadCache(session);
-      const refused = saved && decoder.loadCache(saved);
-      if (refused !== undefined) console.warn(`thinc: the saved cache is not used: ${refused}`);
-    } catch (error) {
-      console.warn(`thinc: the saved cache cannot be read: ${messageOf(error)}`);
-    }
-  }
-
-  private async save(): Promise<void> {
-    if (this.cacheKey === undefined || this.saving) return;
-    const bytes = this.decoder?.saveCache();
-    if (bytes === undefined) return;
-    this.saving = true;
-    try {
-      await saveCache(this.cacheKey, bytes);
-    } catch (error) {
-      console.warn(`thinc: the cache cannot be saved: ${messageOf(error)}`);
-      this.cacheKey = undefined;
-    } finally {
-      this.saving = false;
     }
   }
 
