@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use thinc_clipboard::Window;
 use thinc_protocol::Micros;
-use thinc_protocol::file::{FileAnswer, FileEnd, FileKind, FileMessage, FileOffer};
+use thinc_protocol::file::{
+    FILE_HASH_BYTES, FileAnswer, FileEnd, FileKind, FileMessage, FileOffer,
+};
 use thinc_protocol::limits::{
     FILE_DATA_BYTES_MAX, FILE_OVERHEAD_BYTES, FILE_TRANSFERS_MAX, FILE_UNTAKEN_BYTES_MAX,
 };
@@ -377,6 +379,17 @@ impl Endpoint {
         let incoming = self.incoming.iter().find(|incoming| incoming.id == id)?;
         let IncomingState::Receiving(receiving) = &incoming.state else { return None };
         Some(Progress { done: receiving.stored, total: receiving.offer.total() })
+    }
+
+    /// What has arrived of each transfer that is not finished, by the identity of its offer. For an
+    /// owner that stores all `Data` that it has polled: there it goes on over another connection.
+    pub fn unfinished(&self) -> impl Iterator<Item = ([u8; FILE_HASH_BYTES], Start)> {
+        self.incoming.iter().filter_map(|incoming| match &incoming.state {
+            IncomingState::Receiving(receiving) => {
+                Some((receiving.offer.identity(), receiving.position()))
+            }
+            IncomingState::Collecting(_) | IncomingState::Offered(_) => None,
+        })
     }
 
     // ---- messages of the other side

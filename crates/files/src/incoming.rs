@@ -149,6 +149,11 @@ impl Receiving {
         Ok(Chunk::Last)
     }
 
+    /// What has arrived: another connection goes on there.
+    pub(crate) fn position(&self) -> Start {
+        Start { entry: self.entry as u32, offset: self.offset, hash: self.hash.clone() }
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         self.entry == self.offer.entries().len() && self.stored == self.offer.total()
     }

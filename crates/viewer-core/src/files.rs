@@ -31,6 +31,11 @@ impl Files {
         self.end.set_policy(self.policy);
     }
 
+    /// The session has said that it takes files.
+    pub(crate) fn gives(&self) -> bool {
+        self.policy.give
+    }
+
     pub(crate) fn handle(&mut self, message: &FileMessage, now: Micros) -> Result<(), FileError> {
         self.now = self.now.max(now);
         self.end.handle(message, now)

@@ -681,6 +681,11 @@ impl Viewer {
         self.state.files.end(now)
     }
 
+    /// True if the session takes files from this viewer.
+    pub fn gives_files(&self) -> bool {
+        self.state.files.gives()
+    }
+
     /// What the shell shall do next with files.
     pub fn poll_file_event(&mut self) -> Option<FileEvent> {
         self.state.files.end.poll_event()
