@@ -91,7 +91,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // On a browser's audio thread.
     ("thinc-sound-web", &["thinc-protocol", "thinc-sound"]),
-    ("thinc-viewer-web", &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-video"]),
+    (
+        "thinc-viewer-web",
+        &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-files", "thinc-video"],
+    ),
     (
         "thinc",
         &[

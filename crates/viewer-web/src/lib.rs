@@ -14,7 +14,7 @@ mod samples;
 
 use std::cell::RefCell;
 
-use page::Page;
+use page::{Accepts, Page};
 use thinc_protocol::viewer::{InputEvent, TouchPhase, View};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::Urgency;
@@ -283,6 +283,100 @@ pub extern "C" fn viewer_clip_bytes() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_forget() {
     with(Page::forget_clip);
+}
+
+/// Whether the page receives files, from the next `viewer_open` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_take_files(takes: u32) {
+    with(|page| page.take_files(takes != 0));
+}
+
+/// 1 if the session takes files.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_gives_files() -> u32 {
+    with(|page| u32::from(page.gives_files()))
+}
+
+/// Offers files to the session: the buffer has a line for each entry, folders before what they
+/// contain: kind (0 file, 1 folder), size, milliseconds since 1970 and path, with a tab between.
+/// They were dropped at x and y of the session's screen, if both are below 65536. The offer's
+/// number, or 0, with the reason as the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_offer(bytes: u32, x: u32, y: u32, now_us: f64) -> u32 {
+    let place = u16::try_from(x).ok().zip(u16::try_from(y).ok());
+    with(|page| page.offer_files(bytes as usize, place, micros(now_us)))
+}
+
+/// The buffer holds the bytes of an entry that a `Wanted` event named.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_supply(id: u32, entry: u32, offset: f64, bytes: u32, now_us: f64) {
+    with(|page| page.supply_file(id, entry, offset as u64, bytes as usize, micros(now_us)));
+}
+
+/// Ends a transfer that the page has offered, with a reason as the protocol numbers them.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_withdraw(id: u32, why: u32, now_us: f64) {
+    with(|page| page.withdraw_files(id, why, micros(now_us)));
+}
+
+/// The user is asked about an offer of the session.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_ask(id: u32, now_us: f64) {
+    with(|page| page.ask_for_files(id, micros(now_us)));
+}
+
+/// Accepts an offer: 0 from the beginning; 1 from where the last connection was lost; 2 the page
+/// has all of it. 0 if it cannot go on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_accept(id: u32, accepts: u32, now_us: f64) -> u32 {
+    let accepts = match accepts {
+        0 => Accepts::Begin,
+        1 => Accepts::Continue,
+        _ => Accepts::Complete,
+    };
+    with(|page| u32::from(page.accept_files(id, accepts, micros(now_us))))
+}
+
+/// Refuses an offer, with an answer as the protocol numbers them and the bytes that belong to it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_refuse(id: u32, answer: u32, bytes: f64, now_us: f64) {
+    with(|page| page.refuse_files(id, answer, bytes as u64, micros(now_us)));
+}
+
+/// The page has stored the bytes of so many `Data` events.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_stored(id: u32, chunks: u32, bytes: u32, now_us: f64) {
+    with(|page| page.stored_files(id, chunks, bytes as usize, micros(now_us)));
+}
+
+/// Everything of a transfer is stored.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_finish(id: u32, now_us: f64) {
+    with(|page| page.finish_files(id, micros(now_us)));
+}
+
+/// Ends a transfer that the session has offered, with a reason as the protocol numbers them.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_stop(id: u32, why: u32, now_us: f64) {
+    with(|page| page.stop_files(id, why, micros(now_us)));
+}
+
+/// Takes the next event of files: its kind is a `FileEventKind`, its numbers are the event's.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_event(now_us: f64) -> u32 {
+    with(|page| page.next_file_event(micros(now_us)) as u32)
+}
+
+/// Address of the bytes of the last `Data` event.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_at() -> *const u8 {
+    with(|page| page.file_bytes().as_ptr())
+}
+
+/// Their length.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_file_bytes() -> u32 {
+    with(|page| page.file_bytes().len() as u32)
 }
 
 /// When to call `viewer_timeout`, in microseconds; 0 for never.

@@ -3,6 +3,7 @@
 //! page.
 //! Knows viewer-core's values and their memory layout for the page; never who reads them.
 
+mod files;
 mod saved;
 mod sound;
 
@@ -20,6 +21,8 @@ use thinc_viewer_core::{
     SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError, ViewerEvent,
 };
 
+pub(crate) use self::files::Accepts;
+use self::files::PageFiles;
 use crate::people::{invitation_lines, lines};
 use crate::samples::{ChromaLayout, Samples};
 
@@ -138,6 +141,7 @@ pub(crate) struct Page {
     layout: Option<KeyboardLayout>,
     /// The content of the last `ClipReceived` event.
     clip: Vec<u8>,
+    files: PageFiles,
     damage: Vec<[i32; 4]>,
     lossy: Vec<[i32; 4]>,
     rgba: Vec<u32>,
@@ -171,6 +175,7 @@ impl Page {
             clipboard: ClipboardPolicy::OFF,
             layout: None,
             clip: Vec::new(),
+            files: PageFiles::new(),
             damage: Vec::new(),
             lossy: Vec::new(),
             rgba: Vec::new(),
@@ -211,10 +216,12 @@ impl Page {
             | h264
             | datagrams
             | opening
-            | self.sound_caps();
+            | self.sound_caps()
+            | self.files.caps();
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let earlier_cache =
             self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
+        self.keep_unfinished_files();
         let mut viewer = Viewer::new(&ViewerConfig { name, size, caps, clipboard: self.clipboard });
         if let (Some(earlier), Some(key)) = (&mut self.viewer, key) {
             viewer.continue_from(earlier, key);
@@ -366,7 +373,11 @@ impl Page {
         if let Some(viewer) = &mut self.viewer {
             viewer.provide_clipboard(id, content.ok_or(ClipEnd::Failed), now);
         }
-        // A large content leaves no larger buffer behind.
+        self.shrink_buffer();
+    }
+
+    /// A large content leaves no larger buffer behind.
+    fn shrink_buffer(&mut self) {
         self.buffer.truncate(BUFFER_BYTES_KEPT);
         self.buffer.shrink_to(BUFFER_BYTES_KEPT);
     }

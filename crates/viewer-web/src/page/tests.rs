@@ -10,6 +10,7 @@ use thinc_protocol::viewer::{Input, ViewerMessage};
 use super::*;
 
 mod datagrams;
+mod files;
 
 /// Delivers a message as the page's script would: into the buffer, then the call.
 fn deliver(page: &mut Page, message: &SessionMessage<'_>) -> Result<(), ViewerError> {
