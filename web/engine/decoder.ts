@@ -6,6 +6,7 @@ import type { Rect, Size, ViewRequest } from "../display/view";
 import type { PlayerReport } from "../sound/messages";
 import type { Picture, Tile } from "../store/tiles";
 import type { AttemptEnd } from "../transport/connection";
+import { FileCalls, type FileExports } from "./filecalls";
 import type {
   ClipboardPolicy,
   ClipFailure,
@@ -22,8 +23,7 @@ import type {
 } from "./messages";
 
 /** The exports of crates/viewer-web/src/lib.rs; addresses and lengths are bytes of `memory`. */
-interface Exports {
-  memory: WebAssembly.Memory;
+interface Exports extends FileExports {
   viewer_buffer(bytes: number): number;
   viewer_open(nameBytes: number, width: number, height: number): void;
   viewer_instance(): void;
@@ -310,9 +310,15 @@ export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Modul
 /** One instance of the WASM module; it holds the viewer of the current connection. */
 export class Decoder {
   private readonly calls: Exports;
+  readonly files: FileCalls;
 
   private constructor(instance: WebAssembly.Instance) {
     this.calls = instance.exports as unknown as Exports;
+    this.files = new FileCalls(this.calls, {
+      write: (bytes) => this.writeInput(bytes),
+      text: () => this.text(),
+      fields: () => this.eventFields(),
+    });
   }
 
   static async load(module: WebAssembly.Module): Promise<Decoder> {

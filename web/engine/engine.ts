@@ -13,6 +13,7 @@ import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
 import { Connection } from "../transport/connection";
 import { CLIPBOARD, compileDecoder, Decoder, DecoderError, type DecoderEvent } from "./decoder";
+import { EngineFiles } from "./files";
 import {
   type ClipboardPolicy,
   ClipFailure,
@@ -187,8 +188,11 @@ export class Engine {
   /** What the page was told last. */
   private relativeWanted = false;
   private sound: EngineSound | undefined;
+  private readonly files: EngineFiles;
 
-  constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {}
+  constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
+    this.files = new EngineFiles(post, (call) => this.withDecoder(call));
+  }
 
   /** Handles one message of the page. Never throws; errors are posted. */
   handle(message: ToEngine): void {
@@ -287,6 +291,10 @@ export class Engine {
       case "sound":
         this.sound ??= new EngineSound(this.post, (call) => this.withDecoder(call));
         this.sound.set(message);
+        break;
+      case "takeFiles":
+      case "files":
+        this.files.handle(message);
         break;
       case "wake":
         this.wake();
@@ -461,6 +469,7 @@ export class Engine {
       decoder.datagrams(this.connection?.carriesDatagrams ?? false);
       decoder.clipPolicy(this.clipPolicy);
       this.sound?.open(decoder);
+      this.files.open(decoder);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
       const { wanted } = this.sizing;
       decoder.open("thinc-web", wanted.width, wanted.height);
@@ -610,6 +619,7 @@ export class Engine {
         this.handleEvent(event);
       this.takeVideoTasks(decoder);
       this.sound?.take(decoder);
+      this.files.take(decoder);
       if (decoder.damaged) this.schedulePresent();
       this.scheduleTimeout(decoder);
       if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
@@ -710,6 +720,7 @@ export class Engine {
         this.connection?.proven();
         this.state({ name: "connected" });
         this.post({ type: "name", name: event.name });
+        this.files.begin(this.decoder?.files.gives === true);
         break;
       case "geometry":
         this.newPicture = event;

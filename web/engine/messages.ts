@@ -8,6 +8,7 @@ export function nowUs(): number {
 }
 
 import type { Rect, Size, ViewRequest } from "../display/view";
+import type { FilesCall, FilesEvent } from "../files/messages";
 import type { Tab } from "../store/tab";
 import type { TransportChoice } from "../transport/connection";
 import type { TransportKind } from "../transport/transports";
@@ -93,6 +94,10 @@ export type ToEngine =
    * from there. While `muted`, the session sends none; while `suspended`, what arrives is told.
    */
   | { type: "sound"; port?: MessagePort; muted: boolean; suspended: boolean }
+  /** Whether the page receives files, from the next connection on. */
+  | { type: "takeFiles"; takes: boolean }
+  /** About files of this connection. */
+  | { type: "files"; connection: number; call: FilesCall }
   /** The user asks for another attempt, and may have said what it does. */
   | { type: "retry"; opening?: Opening }
   /** The machine or page may have slept: the connection has to be probed. */
@@ -340,5 +345,7 @@ export type FromEngine =
   | { type: "sound"; state: "available" | "arrived" }
   /** These programs play now. */
   | { type: "players"; names: string[] }
+  /** About files of this connection; a later one has a larger number. */
+  | { type: "files"; connection: number; event: FilesEvent }
   | { type: "answer"; id: number; value: undefined | Pixels | Stats }
   | { type: "failed"; id: number; reason: string };
