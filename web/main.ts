@@ -14,7 +14,10 @@ import type {
   Stats,
   ToEngine,
 } from "./engine/messages";
+import { Files, filesChoiceOf } from "./files/files";
+import { listFiles } from "./files/list";
 import { Clipboard, policyOf } from "./input/clipboard";
+import { Drops } from "./input/drops";
 import { Input, isTouchOnly } from "./input/input";
 import { KeyRow } from "./input/keyrow";
 import { followLayout } from "./input/layout";
@@ -33,6 +36,7 @@ import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
+import { Transfers } from "./ui/transfers";
 
 /**
  * A worker that has not answered after this time will not; the page then runs the engine itself.
@@ -176,6 +180,9 @@ function handleMessage(message: FromEngine): void {
       if (message.state === "available") sound.available();
       else sound.arrived();
       break;
+    case "files":
+      files.handle(message);
+      break;
     case "answer":
       queries.get(message.id)?.resolve(message.value);
       queries.delete(message.id);
@@ -267,6 +274,7 @@ async function startEngine(secret: string): Promise<void> {
     send({ ...start, canvas });
   }
   if (playsSound(new URLSearchParams(location.search).get("sound"))) sound.announce();
+  files.announce();
   send({ type: "visible", visible: !document.hidden });
   tellWhenLeft(new URL("left", base).href, secret);
 }
@@ -279,6 +287,7 @@ function showState(state: ConnectionState): void {
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);
   people.setConnected(connected);
+  files.setConnection(connected, state.name === "closed" ? state.title : undefined);
   status.show(state, pictured);
   if (state.name === "connected") {
     if (tab) rememberTab(tab);
@@ -310,6 +319,13 @@ function prepareMenu(): void {
     const keys = element("menu-send");
     keys.hidden = !keys.hidden;
     (currentTarget as HTMLElement).setAttribute("aria-expanded", String(!keys.hidden));
+  });
+  const chosen = element<HTMLInputElement>("files-input");
+  element("menu-files").addEventListener("click", () => chosen.click());
+  chosen.addEventListener("change", () => {
+    void files.give(listFiles(chosen.files ?? []));
+    // The same file may be chosen again.
+    chosen.value = "";
   });
   element("menu-capture").addEventListener("click", () => input.capture.toggle());
   element("menu-stats").addEventListener("click", () => stats.toggle());
@@ -354,7 +370,8 @@ const SHORTCUTS: Readonly<Record<string, () => void>> = {
 function shortcut(event: KeyboardEvent): boolean {
   if (!event.ctrlKey || !event.altKey || event.shiftKey || event.metaKey) return false;
   if (event.getModifierState("AltGraph")) return false;
-  const toggle = SHORTCUTS[event.code];
+  // What answers a question about files is the session's otherwise.
+  const toggle = SHORTCUTS[event.code] ?? transfers.shortcut(event.code);
   if (toggle === undefined) return false;
   if (!event.repeat) toggle();
   return true;
@@ -431,6 +448,29 @@ const sound = new Sound({
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),
 });
+const transfers = new Transfers({
+  panel: element("files"),
+  question: element("files-question"),
+  words: element("files-words"),
+  save: element<HTMLButtonElement>("files-save"),
+  refuse: element<HTMLButtonElement>("files-refuse"),
+  list: element("files-list"),
+  give: element<HTMLButtonElement>("menu-files"),
+  answer: (takes) => files.answer(takes),
+  left: () => input.typing.focus(),
+});
+const files: Files = new Files({
+  choice: filesChoiceOf(new URLSearchParams(location.search).get("files")),
+  view: transfers,
+  send: (message, transfer) => send(message, transfer),
+  notice: (words) => notice.show(words),
+});
+new Drops({
+  stage: stageElement,
+  taken: () => files.takesDrops,
+  pixelAt: (x, y) => stage.pixelWithin(x, y),
+  dropped: (listed, at) => void files.give(listed, at),
+});
 const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),
@@ -457,7 +497,7 @@ const input: Input = new Input({
   shortcut,
   forPage: (event) =>
     event.target instanceof Element &&
-    event.target.closest("#menu, #state, #announcement, #keyrow") !== null,
+    event.target.closest("#menu, #files, #state, #announcement, #keyrow") !== null,
   passThrough: new URLSearchParams(location.search).get("touch") === "applications",
   pointerAt: (x, y) => {
     cursor.pointerAt(x, y);

@@ -167,6 +167,12 @@ export class Stage {
     return pixel;
   }
 
+  /** The session's pixel at a place on the page, in CSS pixels; undefined beside the picture. */
+  pixelWithin(clientX: number, clientY: number): Position | undefined {
+    const place = this.displayAt({ x: clientX, y: clientY });
+    return this.view.covers(place) ? this.view.pixelAt(place) : undefined;
+  }
+
   /** Where a pixel of the session's screen is on the stage, in CSS pixels. */
   placeOf({ x, y }: Position): Position {
     const { screen, view } = this;

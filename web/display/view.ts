@@ -179,6 +179,13 @@ export class View {
     return { x: within((x - corner.x) / scale, width), y: within((y - corner.y) / scale, height) };
   }
 
+  /** Whether the picture is at this place of the stage. */
+  covers({ x, y }: Position): boolean {
+    const { corner, shown } = this;
+    const [right, down] = [x - corner.x, y - corner.y];
+    return right >= 0 && right < shown.width && down >= 0 && down < shown.height;
+  }
+
   /** Shows session pixels at unit size, or the whole screen. */
   zoomTo(what: "unit" | "whole"): void {
     const middle = { x: this.stage.width / 2, y: (this.clear.top + this.clear.bottom) / 2 };

@@ -1,0 +1,159 @@
+// The list of transfers of files: the question about the session's, how far each is, and why one
+// has failed.
+// Path 13/13, beside the pixels: from files/files.ts, to the person.
+// Knows elements and words; never files.
+
+import type { FilesView } from "../files/files";
+
+/**
+ * An answer sooner than this was meant for the session: the question has just appeared where the
+ * person clicks or types.
+ */
+const ANSWER_MS_MIN = 500;
+
+/** Lengths that a bar has, about one for each of its pixels. */
+const BAR_STEPS = 200;
+
+export interface TransfersOptions {
+  panel: HTMLElement;
+  question: HTMLElement;
+  words: HTMLElement;
+  save: HTMLButtonElement;
+  refuse: HTMLButtonElement;
+  list: HTMLElement;
+  /** The menu's button, where the session takes files. */
+  give: HTMLButtonElement;
+  /** The person's answer; called in their gesture. */
+  answer(takes: boolean): void;
+  /** The focus goes back to the session. */
+  left(): void;
+}
+
+interface Row {
+  element: HTMLElement;
+  words: HTMLElement;
+  bar: HTMLProgressElement;
+  share: HTMLElement;
+  button: HTMLButtonElement;
+  pressed: () => void;
+}
+
+export class Transfers implements FilesView {
+  private readonly rows = new Map<number, Row>();
+  /** The transfer that the question is about. */
+  private asked: number | undefined;
+  private askedAtMs = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(private readonly options: TransfersOptions) {
+    const { panel, save, refuse } = options;
+    save.addEventListener("click", () => this.answer(true));
+    refuse.addEventListener("click", () => this.answer(false));
+    // A click leaves the keyboard with the session.
+    for (const type of ["pointerdown", "mousedown"] as const)
+      panel.addEventListener(type, (event) => event.preventDefault());
+    panel.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") options.left();
+    });
+  }
+
+  /** What these keys answer, with Ctrl and Alt; undefined while nothing is asked. */
+  shortcut(code: string): (() => void) | undefined {
+    if (this.options.question.hidden) return undefined;
+    if (code === "KeyY") return () => this.answer(true);
+    if (code === "KeyX") return () => this.answer(false);
+    return undefined;
+  }
+
+  ask(asked: { key: number; words: string } | undefined): void {
+    if (asked?.key === this.asked) return;
+    this.asked = asked?.key;
+    const words = asked?.words;
+    const { question, save, refuse } = this.options;
+    clearTimeout(this.timer);
+    const hadFocus = question.contains(document.activeElement);
+    question.hidden = words === undefined;
+    if (words !== undefined) {
+      this.askedAtMs = performance.now();
+      for (const button of [save, refuse]) button.disabled = true;
+      this.timer = setTimeout(() => {
+        for (const button of [save, refuse]) button.disabled = false;
+        // Who answered one question by keyboard goes on with the next.
+        if (hadFocus) refuse.focus();
+      }, ANSWER_MS_MIN);
+    } else if (hadFocus) {
+      this.options.left();
+    }
+    this.options.words.textContent = words ?? "";
+    this.showPanel();
+  }
+
+  show(key: number, words: string, share: number, cancel: () => void): void {
+    const row = this.rows.get(key) ?? this.addRow(key, words);
+    row.pressed = cancel;
+    // Content comes in small chunks, of which most change nothing that is seen.
+    const shown = Math.floor(share * BAR_STEPS) / BAR_STEPS;
+    if (row.bar.value === shown && row.share.textContent !== "") return;
+    row.bar.value = shown;
+    row.share.textContent = `${Math.floor(share * 100)} %`;
+  }
+
+  fail(key: number, words: string): void {
+    const row = this.rows.get(key) ?? this.addRow(key, "");
+    row.words.textContent = words;
+    row.bar.hidden = true;
+    row.share.hidden = true;
+    row.button.textContent = "Close";
+    row.button.setAttribute("aria-label", `Close: ${words}`);
+    row.pressed = () => this.remove(key);
+  }
+
+  remove(key: number): void {
+    const row = this.rows.get(key);
+    if (row === undefined) return;
+    const hadFocus = row.element.contains(document.activeElement);
+    row.element.remove();
+    this.rows.delete(key);
+    this.showPanel();
+    if (hadFocus) this.options.left();
+  }
+
+  setGives(gives: boolean): void {
+    this.options.give.hidden = !gives;
+  }
+
+  private answer(takes: boolean): void {
+    if (performance.now() - this.askedAtMs >= ANSWER_MS_MIN) this.options.answer(takes);
+  }
+
+  private addRow(key: number, text: string): Row {
+    const element = document.createElement("li");
+    const words = document.createElement("span");
+    // A failure is read to who does not see it.
+    words.setAttribute("role", "status");
+    words.textContent = text;
+    const bar = document.createElement("progress");
+    bar.setAttribute("aria-label", text);
+    const share = document.createElement("span");
+    share.className = "share";
+    // The bar says it too.
+    share.setAttribute("aria-hidden", "true");
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Cancel";
+    button.setAttribute("aria-label", `Cancel: ${text}`);
+    const row: Row = { element, words, bar, share, button, pressed: () => undefined };
+    button.addEventListener("click", () => row.pressed());
+    element.append(words, bar, share, button);
+    this.rows.set(key, row);
+    this.options.list.append(element);
+    this.showPanel();
+    return row;
+  }
+
+  private showPanel(): void {
+    const { panel, question, list } = this.options;
+    list.hidden = this.rows.size === 0;
+    panel.hidden = question.hidden && list.hidden;
+  }
+}
