@@ -46,7 +46,7 @@ const rect = (x, y, width, height) =>
   Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
 export const message = {
-  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound. */
+  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files. */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
   inputReceived: (input) => frame(0x0f, varint(input)),
@@ -120,6 +120,41 @@ export const message = {
     return Buffer.concat(pieces);
   },
   clipReceived: (id, bytes) => frame(0x13, varint(id), varint(bytes)),
+  /** `entries`: [path, size], or [path] for a folder. */
+  fileOffer: (id, entries, total = entries.reduce((sum, [, size = 0]) => sum + size, 0)) =>
+    frame(
+      0x28,
+      ...[id, 0, entries.length, total, 0, entries.length].map(varint),
+      ...entries.map(([path, size]) =>
+        Buffer.concat([
+          Buffer.from([Number(size === undefined)]),
+          varint(size ?? 0),
+          varint(0),
+          text(path),
+        ]),
+      ),
+    ),
+  /** Accepts an offer of the viewer's, from a place on. */
+  fileAccept: (id, entry = 0, offset = 0) =>
+    frame(0x29, varint(id), Buffer.from([1]), varint(entry), varint(offset)),
+  /** Any other answer; 4 and 5 are followed by bytes. */
+  fileAnswer: (id, answer, ...more) =>
+    frame(0x29, varint(id), Buffer.from([answer]), ...more.map(varint)),
+  /** A file from `offset` on, in chunks of at most 16 KiB, or a part of it. */
+  fileData: (id, entry, content, { offset = 0, until = content.length } = {}) => {
+    const chunks = [];
+    for (let at = offset; at < until || (at === 0 && until === 0); at += 16384) {
+      const end = Math.min(at + 16384, until);
+      const isLast = end === content.length;
+      const hash = isLast ? createHash("sha256").update(content).digest() : Buffer.alloc(0);
+      const last = Buffer.from([Number(isLast)]);
+      const place = [varint(id), varint(entry), varint(at), last, hash];
+      chunks.push(frame(0x2a, ...place, content.subarray(at, end)));
+    }
+    return Buffer.concat(chunks);
+  },
+  fileTaken: (id, bytes) => frame(0x2b, varint(id), varint(bytes)),
+  fileEnd: (id, byReceiver, why) => frame(0x2c, varint(id), Buffer.from([Number(byReceiver), why])),
   /** `why` 2 is followed by bytes and a limit. */
   clipEnd: (id, byRequester, why, ...more) =>
     frame(0x14, varint(id), Buffer.from([Number(byRequester), why]), ...more.map(varint)),
@@ -353,6 +388,36 @@ function parseMessage(kind, byte, number, signed, rest) {
         runs: number(),
         lagUs: rest().length > 0 ? signed() : undefined,
       };
+    case 0x28: {
+      const [id, first, count, total] = Array.from({ length: 4 }, number);
+      const dropped = byte() === 1 ? { x: number(), y: number() } : undefined;
+      const words = () => {
+        const length = number();
+        return Buffer.from(Array.from({ length }, byte)).toString();
+      };
+      const entry = () => ({
+        folder: byte() === 1,
+        size: number(),
+        modifiedMs: number(),
+        path: words(),
+      });
+      const entries = Array.from({ length: number() }, entry);
+      return { kind: "fileOffer", id, first, count, total, dropped, entries };
+    }
+    case 0x29: {
+      const [id, answer] = [number(), byte()];
+      const more = Array.from({ length: [0, 2, 0, 0, 1, 1, 0][answer] }, number);
+      return { kind: "fileAnswer", id, answer, more };
+    }
+    case 0x2a: {
+      const [id, entry, offset, last] = [number(), number(), number(), byte() === 1];
+      if (last) for (let at = 0; at < 32; at += 1) byte();
+      return { kind: "fileData", id, entry, offset, last, bytes: rest() };
+    }
+    case 0x2b:
+      return { kind: "fileTaken", id: number(), bytes: number() };
+    case 0x2c:
+      return { kind: "fileEnd", id: number(), byReceiver: byte() === 1, why: byte() };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

@@ -39,6 +39,7 @@ const FILES = [
   "reload",
   "keyboard",
   "copying",
+  "files",
   "browser",
   "sharing",
   "webtransport",

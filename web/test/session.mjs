@@ -174,6 +174,25 @@ export class Session {
     }).trim();
   }
 
+  /** `thinc send` of these paths: what it has said, and how it has ended, once it has. */
+  async send(...paths) {
+    const child = spawn(THINC, ["send", "--session", this.name, ...paths], {
+      env: this.env,
+      stdio: ["ignore", "pipe", "pipe"],
+      ...TOOL,
+    });
+    let words = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.on("data", (bytes) => (words += bytes));
+    const [code] = await once(child, "close");
+    return { code, words };
+  }
+
+  /** The folder for downloads of the session's person. */
+  get downloads() {
+    return join(this.folder, "home/Downloads");
+  }
+
   /** `thinc admin message` to this session's viewers; needs root. */
   message(text) {
     const to = ["--user", userInfo().username, "--session", this.name];
