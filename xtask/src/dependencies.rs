@@ -48,8 +48,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("thinc-transport", &["thinc-protocol"]),
+    ("thinc-printing", &[]),
     // Parses programs' bytes in a process of its own.
-    ("thinc-desk", &[]),
+    ("thinc-desk", &["thinc-printing"]),
     // The system's library, in C: one process for each login calls it.
     ("thinc-pam", &[]),
     ("thinc-broker", &["thinc-pam", "thinc-protocol", "thinc-session-server", "thinc-transport"]),
@@ -62,8 +63,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-ring",
             "thinc-pixels",
             "thinc-codec-enc",
-            // What the sound server and the session process say to each other.
+            // What the desk and the session process say to each other.
             "thinc-desk",
+            "thinc-printing",
             "thinc-transport",
             "thinc-trace",
             "thinc-x-selection",
@@ -138,6 +140,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "thinc-broker",
             "thinc-desk",
+            "thinc-printing",
             "thinc-region",
             "thinc-protocol",
             "thinc-codec-dec",
@@ -170,6 +173,7 @@ const PURE: &[&str] = &[
     "thinc-codec-dec",
     "thinc-clipboard",
     "thinc-files",
+    "thinc-printing",
     "thinc-sound",
     "thinc-video",
     "thinc-session-core",

@@ -34,6 +34,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/pixels/src/",
     "crates/codec-dec/src/",
     "crates/files/src/",
+    "crates/printing/src/",
     "crates/sound/src/",
     "crates/session-core/src/",
     "crates/viewer-core/src/",

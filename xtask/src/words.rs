@@ -82,6 +82,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("bench/src/workloads/latency.rs", &["letter"], "\"letter\" is Lai and Nieh's operation"),
     ("bench/src/results.rs", &["letter"], "\"letter\" is Lai and Nieh's operation"),
     ("bench/src/report/", &["letter"], "Lai and Nieh's operation, and a CSS property"),
+    ("crates/printing/", &["letter"], "a paper of that name"),
     ("doc/benchmarks/peers.html", &[], "is made from recorded data"),
 ];
 
