@@ -14,7 +14,7 @@ use std::sync::Arc;
 use thinc_clipboard::Window;
 use thinc_protocol::Micros;
 use thinc_protocol::file::{
-    FILE_HASH_BYTES, FileAnswer, FileEnd, FileKind, FileMessage, FileOffer,
+    FILE_HASH_BYTES, FileAnswer, FileEnd, FileKind, FileMessage, FileOffer, FilePurpose,
 };
 use thinc_protocol::limits::{
     FILE_DATA_BYTES_MAX, FILE_OVERHEAD_BYTES, FILE_TRANSFERS_MAX, FILE_UNTAKEN_BYTES_MAX,
@@ -216,19 +216,17 @@ impl Endpoint {
 
     /// Replaces the policy while connected. Transfers that it no longer allows end, at both sides.
     pub fn set_policy(&mut self, policy: FilesPolicy) {
-        if !policy.give {
-            while let Some(outgoing) = self.outgoing.first() {
-                let id = outgoing.id;
-                self.withdraw(id, FileEnd::Policy);
-                self.events.push_back(FileEvent::Ended { id, why: FileEnd::Policy });
-            }
+        let refused = |outgoing: &&Outgoing| !policy.gives(outgoing.offer.purpose());
+        while let Some(outgoing) = self.outgoing.iter().find(refused) {
+            let id = outgoing.id;
+            self.withdraw(id, FileEnd::Policy);
+            self.events.push_back(FileEvent::Ended { id, why: FileEnd::Policy });
         }
-        if !policy.take {
-            while let Some(incoming) = self.incoming.first() {
-                let id = incoming.id;
-                self.stop(id, FileEnd::Policy);
-                self.events.push_back(FileEvent::Stopped { id, why: FileEnd::Policy });
-            }
+        let refused = |incoming: &&Incoming| !policy.takes(incoming.purpose());
+        while let Some(incoming) = self.incoming.iter().find(refused) {
+            let id = incoming.id;
+            self.stop(id, FileEnd::Policy);
+            self.events.push_back(FileEvent::Stopped { id, why: FileEnd::Policy });
         }
         self.policy = policy;
     }
@@ -240,11 +238,11 @@ impl Endpoint {
     /// # Errors
     /// The policy does not allow it, or too many transfers are in progress.
     pub fn offer(&mut self, offer: Offer, now: Micros) -> Result<u32, OfferError> {
-        if !self.policy.give {
+        if !self.policy.gives(offer.purpose()) {
             return Err(OfferError::Policy);
         }
-        if offer.total() > self.policy.bytes_max() {
-            let (bytes, limit) = (offer.total(), self.policy.bytes_max());
+        let (bytes, limit) = (offer.total(), self.policy.bytes_max(offer.purpose()));
+        if bytes > limit {
             return Err(OfferError::Bytes { bytes, limit });
         }
         if self.outgoing.len() >= FILE_TRANSFERS_MAX {
@@ -468,7 +466,7 @@ impl Endpoint {
                 if self.answers.len() >= ANSWERS_MAX {
                     return Err(FileError::Unread);
                 }
-                if let Some(answer) = self.refusal(message.total) {
+                if let Some(answer) = self.refusal(&message.purpose, message.total) {
                     self.answers.push_back(FileMessage::Answer { id, answer });
                     return Ok(());
                 }
@@ -505,11 +503,12 @@ impl Endpoint {
     }
 
     /// Why an offer of so many bytes is refused without asking this side's owner.
-    fn refusal(&self, total: u64) -> Option<FileAnswer> {
-        if !self.policy.take {
+    fn refusal(&self, purpose: &FilePurpose, total: u64) -> Option<FileAnswer> {
+        let limit = self.policy.bytes_max(purpose);
+        if !self.policy.takes(purpose) {
             Some(FileAnswer::Policy)
-        } else if total > self.policy.bytes_max() {
-            Some(FileAnswer::TooLarge { limit: self.policy.bytes_max() })
+        } else if total > limit {
+            Some(FileAnswer::TooLarge { limit })
         } else if self.incoming.len() >= FILE_TRANSFERS_MAX {
             Some(FileAnswer::Busy)
         } else {

@@ -34,6 +34,17 @@ pub(crate) struct Incoming {
     pub(crate) deadline: Micros,
 }
 
+impl Incoming {
+    /// What it is for.
+    pub(crate) fn purpose(&self) -> &FilePurpose {
+        match &self.state {
+            IncomingState::Collecting(collecting) => &collecting.purpose,
+            IncomingState::Offered(offer) => offer.purpose(),
+            IncomingState::Receiving(receiving) => receiving.offer.purpose(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum IncomingState {
     /// Entries are missing.
@@ -55,14 +66,15 @@ pub(crate) struct Collecting {
 
 impl Collecting {
     pub(crate) fn new(offer: &FileOffer) -> Collecting {
-        let FileOffer { count, total, purpose, .. } = *offer;
+        let FileOffer { count, total, ref purpose, .. } = *offer;
+        let purpose = purpose.clone();
         Collecting { count, total, purpose, entries: Vec::new(), path_bytes: 0 }
     }
 
     /// Adds a message's entries.
     pub(crate) fn add(&mut self, message: &FileOffer) -> Result<(), FileError> {
-        let FileOffer { id, first, count, total, purpose, .. } = *message;
-        if (count, total, purpose) != (self.count, self.total, self.purpose)
+        let FileOffer { id, first, count, total, ref purpose, .. } = *message;
+        if (count, total, purpose) != (self.count, self.total, &self.purpose)
             || first as usize != self.entries.len()
         {
             return Err(FileError::Continuation(id));
@@ -80,7 +92,7 @@ impl Collecting {
         if self.entries.len() < self.count as usize {
             return Ok(None);
         }
-        let offer = Offer::new(self.purpose, std::mem::take(&mut self.entries))?;
+        let offer = Offer::new(self.purpose.clone(), std::mem::take(&mut self.entries))?;
         if offer.total() != self.total {
             return Err(FileError::Total { announced: self.total, sum: offer.total() });
         }

@@ -57,6 +57,12 @@ pub enum OfferError {
     /// This side sends no files.
     #[error("sending files is switched off here")]
     Policy,
+    /// What is printed is more than one document.
+    #[error("{count} files and folders are printed at a time; it must be one file")]
+    Printed {
+        /// Entries.
+        count: usize,
+    },
 }
 
 /// Files and folders that are sent together. Each folder precedes what it contains, and no path
@@ -88,6 +94,11 @@ impl Offer {
         if total > FILE_BYTES_MAX {
             return Err(OfferError::Bytes { bytes: total, limit: FILE_BYTES_MAX });
         }
+        if matches!(purpose, FilePurpose::Printed(_))
+            && !matches!(entries.as_slice(), [FileEntry { kind: FileKind::File, .. }])
+        {
+            return Err(OfferError::Printed { count: entries.len() });
+        }
         let mut kinds: HashMap<&str, FileKind> = HashMap::with_capacity(entries.len());
         for entry in &entries {
             let path = entry.path.as_str();
@@ -105,8 +116,8 @@ impl Offer {
     }
 
     /// What it is for.
-    pub fn purpose(&self) -> FilePurpose {
-        self.purpose
+    pub fn purpose(&self) -> &FilePurpose {
+        &self.purpose
     }
 
     /// Its entries, at least one.

@@ -169,7 +169,7 @@ impl Outgoing {
                     first: *first as u32,
                     count: all.len() as u32,
                     total: self.offer.total(),
-                    purpose: self.offer.purpose(),
+                    purpose: self.offer.purpose().clone(),
                     entries: all[*first..end].to_vec(),
                 });
                 self.state = if end == all.len() {

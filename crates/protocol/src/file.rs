@@ -7,13 +7,14 @@ use crate::limits::{
     FILE_BYTES_MAX, FILE_DATA_BYTES_MAX, FILE_DEPTH_MAX, FILE_ENTRIES_MAX, FILE_NAME_BYTES_MAX,
     FILE_PATH_BYTES_MAX,
 };
+use crate::print::PrintTicket;
 use crate::wire::{Reader, WireError, is_deceptive, put_text, put_varint};
 
 /// Length of a SHA-256 hash, in bytes.
 pub const FILE_HASH_BYTES: usize = 32;
 
 /// What the offered files are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePurpose {
     /// A person sends them: they belong into a folder of received files.
     Sent,
@@ -24,6 +25,8 @@ pub enum FilePurpose {
         /// Pixels from the top.
         y: u16,
     },
+    /// A program prints it: one PDF document, which the viewer prints; only from a session.
+    Printed(Box<PrintTicket>),
 }
 
 /// A file or a folder.
@@ -243,13 +246,17 @@ mod kind {
 }
 
 impl FilePurpose {
-    fn encode(self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>) {
         match self {
             FilePurpose::Sent => out.push(0),
-            FilePurpose::Dropped { x, y } => {
+            &FilePurpose::Dropped { x, y } => {
                 out.push(1);
                 put_varint(out, u64::from(x));
                 put_varint(out, u64::from(y));
+            }
+            FilePurpose::Printed(ticket) => {
+                out.push(3);
+                ticket.encode(out);
             }
         }
     }
@@ -261,6 +268,7 @@ impl FilePurpose {
                 x: reader.u16("a drop's x")?,
                 y: reader.u16("a drop's y")?,
             }),
+            3 => Ok(FilePurpose::Printed(Box::new(PrintTicket::read(reader)?))),
             other => {
                 Err(WireError::Unknown { what: "what files are for", value: u64::from(other) })
             }
@@ -397,7 +405,7 @@ impl FileMessage {
     ///
     /// ```text
     /// 0x28 FILE OFFER    id varint | first varint | count varint | total varint | purpose u8
-    ///                    [ | x varint | y varint ] | entries varint | for each: kind u8
+    ///                    [ | fields by purpose ] | entries varint | for each: kind u8
     ///                    (0 file, 1 folder) | size varint | modified varint | path text
     /// 0x29 FILE ANSWER   id varint | answer u8 [ | fields by answer ]
     /// 0x2a FILE DATA     id varint | entry varint | offset varint | last u8 [ | hash 32 bytes ]

@@ -15,6 +15,7 @@ pub mod framing;
 pub mod limits;
 pub mod parity;
 pub mod people;
+pub mod print;
 pub mod retained;
 pub mod session;
 pub mod sound;

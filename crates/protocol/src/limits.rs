@@ -141,3 +141,12 @@ pub const FILE_OVERHEAD_BYTES: u64 = 64;
 pub const FILE_TRANSFERS_MAX: usize = 8;
 /// Most bytes of one transfer that are sent and not taken, as `FileMessage::Taken` counts them.
 pub const FILE_UNTAKEN_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Longest title of a printed document, in bytes.
+pub const PRINT_TITLE_BYTES_MAX: usize = 255;
+/// Longest name of a paper, in bytes.
+pub const PRINT_MEDIA_BYTES_MAX: usize = 64;
+/// Most copies of a printed document.
+pub const PRINT_COPIES_MAX: u16 = 999;
+/// 256 MiB: largest printed document.
+pub const PRINT_BYTES_MAX: u64 = 256 * 1024 * 1024;

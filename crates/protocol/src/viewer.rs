@@ -207,6 +207,8 @@ impl ViewerCaps {
     pub const CLIP_POLICY: u32 = 1 << 20;
     /// Plays sound: accepts `SoundFormat` and `Sound` once it has sent `SoundWant`.
     pub const SOUND: u32 = 1 << 21;
+    /// Prints what programs of the session print: accepts offers of files for that.
+    pub const PRINTS: u32 = 1 << 23;
 }
 
 /// Acknowledges updates.

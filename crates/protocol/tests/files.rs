@@ -5,6 +5,7 @@ use thinc_protocol::file::{FileAnswer, FileEnd, FileEntry, FileKind, FileMessage
 use thinc_protocol::file::{FilePurpose, PathError};
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
+use thinc_protocol::print::{PrintSides, PrintTicket};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::wire::WireError;
@@ -49,6 +50,25 @@ fn cases() -> Vec<(FileMessage, Vec<u8>)> {
                 entries: vec![entry(FileKind::File, 0, "f")],
             }),
             vec![0x28, 14, 3, 2, 3, 0, 1, 0xac, 2, 7, 1, 0, 0, 5, 1, b'f'],
+        ),
+        (
+            FileMessage::Offer(FileOffer {
+                id: 3,
+                first: 0,
+                count: 1,
+                total: 9,
+                purpose: FilePurpose::Printed(Box::new(PrintTicket {
+                    title: "R".to_owned(),
+                    copies: 300,
+                    sides: PrintSides::ShortEdge,
+                    colour: true,
+                    media: "a4".to_owned(),
+                })),
+                entries: vec![entry(FileKind::File, 9, "f")],
+            }),
+            vec![
+                0x28, 20, 3, 0, 1, 9, 3, 1, b'R', 0xac, 2, 2, 1, 2, b'a', b'4', 1, 0, 9, 5, 1, b'f',
+            ],
         ),
         (answer(FileAnswer::No), vec![0x29, 2, 3, 0]),
         (answer(FileAnswer::Yes { entry: 2, offset: 300 }), vec![0x29, 5, 3, 1, 2, 0xac, 2]),
@@ -115,6 +135,12 @@ fn invalid_file_messages_are_refused() {
         (0x28, vec![3, 0, 0x91, 0x4e, 0, 0, 1, 0, 0, 5, 1, b'f']),
         (0x28, vec![3, 0, 1, 0, 2, 1, 0, 0, 5, 1, b'f']),
         (0x28, vec![3, 0, 1, 0, 0, 1, 2, 0, 5, 1, b'f']),
+        // Printed: no copies, or too many; other sides and colours; an option as a paper.
+        (0x28, vec![3, 0, 1, 9, 3, 1, b'R', 0, 2, 1, 0, 1, 0, 9, 5, 1, b'f']),
+        (0x28, vec![3, 0, 1, 9, 3, 1, b'R', 0xe8, 7, 2, 1, 0, 1, 0, 9, 5, 1, b'f']),
+        (0x28, vec![3, 0, 1, 9, 3, 1, b'R', 1, 3, 1, 0, 1, 0, 9, 5, 1, b'f']),
+        (0x28, vec![3, 0, 1, 9, 3, 1, b'R', 1, 2, 2, 0, 1, 0, 9, 5, 1, b'f']),
+        (0x28, vec![3, 0, 1, 9, 3, 1, b'R', 1, 2, 1, 2, b'-', b'o', 1, 0, 9, 5, 1, b'f']),
         // A folder with a size; more bytes than any offer may have.
         (0x28, vec![3, 0, 1, 1, 0, 1, 1, 1, 5, 1, b'f']),
         (0x28, vec![3, 0, 1, 0x81, 0x80, 0x80, 0x80, 0x80, 2, 0, 1, 0, 0, 5, 1, b'f']),

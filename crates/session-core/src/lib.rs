@@ -55,7 +55,7 @@ pub use rights::Rights;
 pub use scheduler::Scheduling;
 pub use session::{Config, Request, Session};
 pub use thinc_clipboard::ClipboardPolicy;
-pub use thinc_files::FilesPolicy;
+pub use thinc_files::{FilesPolicy, Printing};
 pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
 pub use upstream::Upstream;
 pub use video::{Coding, VideoFrame, VideoOrigin, VideoStats};

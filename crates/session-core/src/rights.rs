@@ -3,7 +3,7 @@
 //! What a viewer may do to the session. Knows rights; never names, credentials or messages.
 
 use thinc_clipboard::ClipboardPolicy;
-use thinc_files::FilesPolicy;
+use thinc_files::{FilesPolicy, Printing};
 use thinc_protocol::viewer::ViewerCaps;
 
 /// What a viewer may do to the session, and hear of it; all viewers see the screen.
@@ -19,7 +19,7 @@ pub struct Rights {
     pub clipboard_to_viewer: bool,
     /// It hears what programs play; decided when it connects.
     pub sound: bool,
-    /// It may send files to the session, and is offered files.
+    /// It may send files to the session, and is offered files, and what programs print.
     pub files: bool,
 }
 
@@ -59,6 +59,11 @@ impl Rights {
         FilesPolicy {
             take: session.take && self.files,
             give: session.give && self.files && caps & ViewerCaps::FILES != 0,
+            printing: match caps & ViewerCaps::PRINTS {
+                0 => Printing::Off,
+                _ if !self.files => Printing::Off,
+                _ => session.printing,
+            },
             ..session
         }
     }

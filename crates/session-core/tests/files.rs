@@ -11,12 +11,13 @@ use thinc_protocol::file::{
     FileAnswer, FileEnd, FileEntry, FileKind, FileMessage, FileOffer, FilePurpose,
 };
 use thinc_protocol::framing::Deframer;
+use thinc_protocol::print::{PrintSides, PrintTicket};
 use thinc_protocol::session::{SessionCaps, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    Config, FilesPolicy, LossyPolicy, Request, Rights, Session, Unpacked, ViewerId,
+    Config, FilesPolicy, LossyPolicy, Printing, Request, Rights, Session, Unpacked, ViewerId,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -417,6 +418,59 @@ fn a_guest_neither_sends_nor_receives_files() {
     // Its own offer still waited behind the display.
     let end = FileMessage::End { id: 2, by_receiver: true, why };
     assert_eq!(told(&mut session, guest).0, [end]);
+}
+
+/// A document that a program prints.
+fn printed(entries: usize) -> Result<Offer, OfferError> {
+    let ticket = PrintTicket {
+        title: "Report".to_owned(),
+        copies: 2,
+        sides: PrintSides::One,
+        colour: true,
+        media: String::new(),
+    };
+    let entries = (0..entries).map(|at| FileEntry {
+        kind: FileKind::File,
+        size: 10,
+        modified_ms: 0,
+        path: format!("{at}.pdf"),
+    });
+    Offer::new(FilePurpose::Printed(Box::new(ticket)), entries.collect())
+}
+
+#[test]
+fn only_an_owners_viewer_that_prints_is_offered_what_is_printed() {
+    let printing = Printing::Sends;
+    let policy = FilesPolicy { printing, ..FilesPolicy::OFF };
+    for (policy, caps, rights, prints) in [
+        (policy, ViewerCaps::PRINTS, Rights::ALL, true),
+        (policy, ViewerCaps::PRINTS, Rights::VIEW, false),
+        (policy, ViewerCaps::FILES, Rights::ALL, false),
+        (FilesPolicy::default(), ViewerCaps::PRINTS, Rights::ALL, false),
+    ] {
+        let mut session = session(policy);
+        let id = session.add_guest(&hello(caps), rights, 0);
+        assert_eq!(session.prints(id), prints);
+        let offered = session.files(id).unwrap().offer(printed(1).unwrap(), 0);
+        assert_eq!(offered.is_ok(), prints, "{offered:?}");
+    }
+    // Files are another thing, and what a viewer prints is not for a session.
+    let mut session = session(policy);
+    let id = session.add_viewer(&hello(ViewerCaps::PRINTS | ViewerCaps::FILES), 0);
+    assert_eq!(session.files(id).unwrap().offer(offer(10), 0), Err(OfferError::Policy));
+    let offer = printed(1).unwrap();
+    let message = FileMessage::Offer(FileOffer {
+        id: 1,
+        first: 0,
+        count: 1,
+        total: 10,
+        purpose: offer.purpose().clone(),
+        entries: offer.entries().to_vec(),
+    });
+    session.handle_message(id, &ViewerMessage::File(message), 0).unwrap();
+    let refused = FileMessage::Answer { id: 1, answer: FileAnswer::Policy };
+    assert_eq!(told(&mut session, id).0, [refused]);
+    assert_eq!(printed(2), Err(OfferError::Printed { count: 2 }));
 }
 
 #[test]

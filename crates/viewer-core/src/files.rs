@@ -2,7 +2,7 @@
 //! The viewer's end of the files channel and its share of the connection: files are sent behind
 //! everything else. Knows messages and when they are sent; their meaning is thinc-files'.
 
-use thinc_files::{Endpoint, FileError, FilesPolicy};
+use thinc_files::{Endpoint, FileError, FilesPolicy, Printing};
 use thinc_protocol::Micros;
 use thinc_protocol::file::FileMessage;
 use thinc_protocol::session::{SessionCaps, SessionHello};
@@ -22,7 +22,11 @@ impl Files {
     /// An end for a viewer with these capabilities. It sends nothing before the session's hello.
     pub(crate) fn new(caps: u32) -> Files {
         let take = caps & ViewerCaps::FILES != 0;
-        let policy = FilesPolicy { take, give: false, ..FilesPolicy::default() };
+        let printing = match caps & ViewerCaps::PRINTS {
+            0 => Printing::Off,
+            _ => Printing::Receives,
+        };
+        let policy = FilesPolicy { take, give: false, printing, ..FilesPolicy::default() };
         Files { end: Endpoint::new(policy), policy, now: 0 }
     }
 

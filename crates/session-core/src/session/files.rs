@@ -2,7 +2,7 @@
 //! shell, which reads and writes the files. Knows whose end it is, and what the policy and a
 //! viewer's rights allow; never a path or a disk.
 
-use thinc_files::{Endpoint, FileEvent, FilesPolicy};
+use thinc_files::{Endpoint, FileEvent, FilesPolicy, Printing};
 use thinc_protocol::Micros;
 use thinc_protocol::file::FileMessage;
 
@@ -27,6 +27,19 @@ impl Session {
     /// by `poll_transmit`. None if there is no such viewer.
     pub fn files(&mut self, id: ViewerId) -> Option<&mut Endpoint> {
         self.viewer_mut(id).map(|viewer| &mut viewer.background.files)
+    }
+
+    /// True if this viewer is offered what programs print.
+    pub fn prints(&self, id: ViewerId) -> bool {
+        self.viewer(id).is_some_and(|viewer| {
+            let policy = viewer.rights.files(self.files, viewer.background.caps());
+            policy.printing == Printing::Sends
+        })
+    }
+
+    /// The viewer that typed last, if it is still connected.
+    pub fn typed_last(&self) -> Option<ViewerId> {
+        self.keyboard.typed_last()
     }
 
     /// What the shell shall do next with files; to be polled after viewers' messages and at
