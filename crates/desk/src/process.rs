@@ -1,6 +1,7 @@
-//! The process `thinc desk`: sockets and the clock around server.rs. From supervisor.rs, which
-//! starts it and keeps its sockets, to programs and the session process. It parses programs' bytes
-//! only. Knows sockets, tasks and time; decides nothing that server.rs could decide.
+//! The process `thinc desk`: sockets and the clock around server.rs, and beside it the printer's
+//! (printing.rs). From supervisor.rs, which starts it and keeps its sockets, to programs and the
+//! session process. It parses programs' bytes only. Knows sockets, tasks and time; decides nothing
+//! that server.rs could decide.
 //!
 //! It is no part of the session process, because no program comes back when its sound server dies,
 //! and the session process may be restarted.
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -25,8 +27,9 @@ use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 use crate::link::{Frame, LINK_VERSION, Message, Micros, WISH_BYTES, Wish};
+use crate::printing;
 use crate::server::{ClientId, Server};
-use crate::sockets::Sockets;
+use crate::sockets::{ServiceSockets, Sockets};
 
 /// Bytes read from a program at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -34,21 +37,25 @@ const READ_BYTES: usize = 64 << 10;
 /// become delay; a frame that does not fit is left out.
 const LINK_BUFFER_BYTES: usize = 32 << 10;
 /// After a failure to accept, for example without a free descriptor.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Why there is no sound server.
+/// Why there is no desk.
 #[derive(Debug, Error)]
 pub enum DeskError {
     /// The supervisor's sockets.
-    #[error("cannot receive the sound server's sockets: {0}")]
+    #[error("cannot receive the desk's sockets: {0}")]
     Sockets(io::Error),
+    /// No folder for print jobs.
+    #[error("a printer needs a folder for its jobs: --spool FOLDER")]
+    NoSpool,
     /// The system.
     #[error("cannot {0}: {1}")]
     System(&'static str, io::Error),
 }
 
-/// `thinc desk`: receives the listening sockets on standard input, and serves until SIGTERM.
-pub fn main() -> Result<ExitCode, DeskError> {
+/// `thinc desk`: receives the listening sockets on standard input, and serves until SIGTERM. Print
+/// jobs are kept in `spool`.
+pub fn main(spool: Option<PathBuf>) -> Result<ExitCode, DeskError> {
     // A killed supervisor must not leave a process that nobody can list or stop.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .map_err(|error| DeskError::System("set the parent death signal", error.into()))?;
@@ -68,20 +75,43 @@ pub fn main() -> Result<ExitCode, DeskError> {
         let mut term = signal(SignalKind::terminate())
             .map_err(|error| DeskError::System("wait for signals", error))?;
         tokio::select! {
-            result = run(sockets) => result.map(|never| match never {}),
+            result = run(sockets, spool) => result.map(|never| match never {}),
             _ = term.recv() => Ok(ExitCode::SUCCESS),
         }
     })
 }
 
 /// Serves without end.
-pub async fn run(sockets: Sockets) -> Result<std::convert::Infallible, DeskError> {
-    let listen = |listener: std::os::unix::net::UnixListener| {
-        listener.set_nonblocking(true)?;
-        UnixListener::from_std(listener)
+pub async fn run(
+    sockets: Sockets,
+    spool: Option<PathBuf>,
+) -> Result<std::convert::Infallible, DeskError> {
+    let sound = async {
+        match sockets.sound {
+            Some(sockets) => serve_sound(sockets).await,
+            None => std::future::pending().await,
+        }
     };
-    let pulse = listen(sockets.pulse).map_err(|error| DeskError::System("listen", error))?;
-    let link = listen(sockets.link).map_err(|error| DeskError::System("listen", error))?;
+    let printing = async {
+        match sockets.printing {
+            Some(sockets) => printing::serve(sockets, spool.ok_or(DeskError::NoSpool)?).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::try_join!(sound, printing).map(|(never, _)| never)
+}
+
+pub(crate) fn listen(
+    listener: std::os::unix::net::UnixListener,
+) -> Result<UnixListener, DeskError> {
+    listener
+        .set_nonblocking(true)
+        .and_then(|()| UnixListener::from_std(listener))
+        .map_err(|error| DeskError::System("listen", error))
+}
+
+async fn serve_sound(sockets: ServiceSockets) -> Result<std::convert::Infallible, DeskError> {
+    let (programs, link) = (listen(sockets.programs)?, listen(sockets.link)?);
     let host = rustix::system::uname().nodename().to_owned();
     let user = std::env::var("USER").ok().and_then(|name| CString::new(name).ok());
     let desk = Desk(Arc::new(Shared {
@@ -96,7 +126,7 @@ pub async fn run(sockets: Sockets) -> Result<std::convert::Infallible, DeskError
     }));
     tokio::join!(
         desk.clone().keep_time(),
-        desk.clone().accept_programs(pulse),
+        desk.clone().accept_programs(programs),
         desk.clone().accept_session(link),
     )
     .0
@@ -108,7 +138,7 @@ fn now() -> Micros {
 }
 
 /// The same user; the folder of the sockets keeps others out as well.
-fn is_ours(stream: &UnixStream) -> bool {
+pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     socket_peercred(stream).is_ok_and(|peer| peer.uid == geteuid())
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use thinc_desk::link::{Frame, LINK_VERSION, MESSAGE_BYTES_MAX, Message, RATE, Wish};
-use thinc_desk::{Sockets, run};
+use thinc_desk::{ServiceSockets, Sockets, run};
 
 /// No step takes this long, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,10 +32,11 @@ impl Desk {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
         let listen = |name: &str| UnixListener::bind(folder.join(name)).unwrap();
-        let sockets = Sockets { pulse: listen("native"), link: listen("link") };
+        let sound = ServiceSockets { programs: listen("native"), link: listen("link") };
+        let sockets = Sockets { sound: Some(sound), printing: None };
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(run(sockets))
+            runtime.unwrap().block_on(run(sockets, None))
         });
         let mut link = UnixStream::connect(folder.join("link")).unwrap();
         link.write_all(&[LINK_VERSION]).unwrap();
