@@ -141,6 +141,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         .filter_map(|(name, time)| Some((name, format!("{}s", time?.as_secs()))))
         .chain([(OPENING_VARIABLE, options.opening.word().to_owned())])
         .chain((!options.sound).then(|| ("THINC_SOUND", "off".to_owned())))
+        .chain((!options.printing).then(|| ("THINC_PRINTING", "off".to_owned())))
         .collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -35,7 +35,7 @@ use crate::{packets, privileges};
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 8] = [
+const PASSED_ON: [&str; 9] = [
     "THINC_XORG",
     "THINC_DRIVER_DIR",
     log::LEVEL,
@@ -44,6 +44,7 @@ const PASSED_ON: [&str; 8] = [
     "THINC_END_DISCONNECTED",
     OPENING_VARIABLE,
     "THINC_SOUND",
+    "THINC_PRINTING",
 ];
 
 /// Returns when everything of this login has ended.

@@ -48,6 +48,8 @@ pub struct BrokerOptions {
     pub remember: Duration,
     /// Desktops have sound.
     pub sound: bool,
+    /// Desktops have a printer.
+    pub printing: bool,
     /// QUIC, on the UDP ports of the same numbers.
     pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
@@ -85,6 +87,7 @@ impl BrokerOptions {
             opening: file.opening.unwrap_or(DEFAULT_OPENING),
             remember: file.remember.unwrap_or(REMEMBER),
             sound: file.sound.unwrap_or(true),
+            printing: file.printing.unwrap_or(true),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies

@@ -252,7 +252,7 @@ impl Actor {
             &mut core,
             events.clone(),
         );
-        let files = crate::files::start(&config.files, &config.display, &mut core, events.clone());
+        let files = crate::files::start(config, &mut core, events.clone());
         let start = Instant::now();
         let sound_control = config.desk_socket.as_ref().map(|socket| {
             core.set_sound(true);

@@ -1,8 +1,11 @@
 //! Path beside the pixels, in both directions: between session-core's ends of the files channel and
 //! the disk, on a thread of its own, through actor.rs. Files that programs of the session send, to
 //! a viewer of the owner's; files that viewers send, into the folder for downloads.
+//! What programs print goes the same way (files/printing.rs).
 //! Knows transfers and people's words for them; session-core decides when anything is sent, and
 //! thinc-files-disk what may be read and written.
+
+mod printing;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,12 +17,15 @@ use thinc_files_disk::{Disk, DiskAnswer, DiskTask, Folders, Key};
 use thinc_protocol::Micros;
 use thinc_protocol::file::{FileAnswer, FileEnd, FileKind, FilePurpose};
 use thinc_protocol::limits::{FILE_TRANSFERS_MAX, INSTANCE_BYTES};
-use thinc_session_core::{FilesPolicy, Session, ViewerId};
+use thinc_session_core::{FilesPolicy, Printing, Session, ViewerId};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
+use crate::SessionConfig;
 use crate::connection::{Event, Events};
 use crate::drops::{Dropped, Drops};
+use crate::printing::{PrintEvent, PrintLink};
+use printing::Printed;
 
 /// A day: how long files wait for a viewer that has left while it received them.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -27,6 +33,8 @@ const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// viewer has not received because its connection was lost.
 const FINISHED_AGE_MAX: Duration = Duration::from_secs(120);
 const FINISHED_MAX: usize = 16;
+/// Why an offer or a transfer ended that the person at the viewer ended.
+const UNWANTED: &str = "the person at the viewer does not want it";
 /// Names in a message for people; of more, only their number is told.
 const NAMES_MAX: usize = 3;
 
@@ -54,17 +62,28 @@ pub(crate) enum FilesEvent {
     Disk(DiskAnswer),
     /// Files were dropped on a window, or not.
     Dropped(Dropped),
+    /// A program prints.
+    Print(PrintEvent),
 }
 
-/// Files that a program of the session sends.
+/// Who sends files of the session.
+#[derive(Debug)]
+enum Origin {
+    /// A program that waits for the end.
+    Program(oneshot::Sender<Outcome>),
+    /// The print job of this number.
+    Print(u32),
+}
+
+/// Files that a program of the session sends, or a document that it prints.
 #[derive(Debug)]
 struct Sending {
     key: Key,
     /// None until the files are listed.
     offer: Option<Offer>,
-    outcome: oneshot::Sender<Outcome>,
     /// Viewers show a failure: the program that sends has no other place for it.
     notify: bool,
+    origin: Origin,
     /// The viewer and its number for the transfer; None while it is away.
     at: Option<(ViewerId, u32)>,
     instance: Option<[u8; INSTANCE_BYTES]>,
@@ -101,6 +120,8 @@ pub(crate) struct FileViewer {
     pub(crate) id: ViewerId,
     /// It is not a guest's.
     pub(crate) is_owners: bool,
+    /// It is offered what programs print.
+    pub(crate) prints: bool,
     pub(crate) instance: Option<[u8; INSTANCE_BYTES]>,
 }
 
@@ -109,6 +130,9 @@ pub(crate) struct FileViewer {
 pub(crate) struct Files {
     disk: Option<Disk>,
     drops: Option<Drops>,
+    /// None: the session has no printer.
+    link: Option<PrintLink>,
+    printed: Printed,
     next_key: Key,
     sending: Vec<Sending>,
     receiving: Vec<Receiving>,
@@ -119,23 +143,21 @@ pub(crate) struct Files {
 
 /// Tells session-core what may be sent, and starts the threads for the disk, and for drops on
 /// windows of the display.
-pub(crate) fn start(
-    config: &FilesConfig,
-    display: &str,
-    core: &mut Session,
-    events: Events,
-) -> Files {
-    let FilesConfig { to_viewers, to_session } = *config;
+pub(crate) fn start(config: &SessionConfig, core: &mut Session, events: Events) -> Files {
+    let FilesConfig { to_viewers, to_session } = config.files;
+    let printing = config.printing.as_ref();
     let mut files = Files {
         disk: None,
         drops: None,
+        link: printing.map(|config| crate::printing::connect(config, events.clone())),
+        printed: Printed::default(),
         next_key: 0,
         sending: Vec::new(),
         receiving: Vec::new(),
         finished: Vec::new(),
         notices: Vec::new(),
     };
-    if !to_viewers && !to_session {
+    if !to_viewers && !to_session && printing.is_none() {
         return files;
     }
     if to_session {
@@ -144,7 +166,7 @@ pub(crate) fn start(
             let event = Event::Files(FilesEvent::Dropped(dropped));
             events.blocking_send(event).is_ok()
         };
-        let started = Drops::start(display, done);
+        let started = Drops::start(&config.display, done);
         let started = started.inspect_err(|error| warn!("files go to no window: {error}"));
         files.drops = started.ok();
     }
@@ -155,7 +177,9 @@ pub(crate) fn start(
     match Folders::from_environment().and_then(|folders| Disk::start(folders, done)) {
         Ok(disk) => {
             files.disk = Some(disk);
-            let policy = FilesPolicy { take: to_session, give: to_viewers, ..Default::default() };
+            let printing = if printing.is_some() { Printing::Sends } else { Printing::Off };
+            let (take, give) = (to_session, to_viewers);
+            let policy = FilesPolicy { take, give, printing, ..Default::default() };
             core.set_files(policy);
         }
         Err(error) => warn!("files cannot be sent: {error}"),
@@ -182,7 +206,11 @@ impl Files {
 
     /// When something has to be done without an event.
     pub(crate) fn deadline(&self) -> Option<Micros> {
-        let away = self.sending.iter().filter(|sending| sending.at.is_none());
+        // A document waits for a viewer as long as the session.
+        let away = self
+            .sending
+            .iter()
+            .filter(|sending| sending.at.is_none() && matches!(sending.origin, Origin::Program(_)));
         away.map(|sending| sending.since + UNFINISHED_AGE_MAX.as_micros() as Micros).min()
     }
 
@@ -196,10 +224,12 @@ impl Files {
         outcome: oneshot::Sender<Outcome>,
         now: Micros,
     ) {
+        let is_file = |sending: &&Sending| matches!(sending.origin, Origin::Program(_));
+        let sending = self.sending.iter().filter(is_file).count();
         let refusal = if self.disk.is_none() {
             Some("this session sends no files (--files)".to_owned())
-        } else if self.sending.len() >= FILE_TRANSFERS_MAX {
-            Some(OfferError::Busy(self.sending.len()).to_string())
+        } else if sending >= FILE_TRANSFERS_MAX {
+            Some(OfferError::Busy(sending).to_string())
         } else {
             None
         };
@@ -212,9 +242,9 @@ impl Files {
             return;
         }
         let key = self.key();
-        let (at, instance) = (None, None);
+        let (at, instance, origin) = (None, None, Origin::Program(outcome));
         let offer = None;
-        self.sending.push(Sending { key, offer, outcome, notify, at, instance, since: now });
+        self.sending.push(Sending { key, offer, notify, origin, at, instance, since: now });
         self.tell_disk(DiskTask::List { key, paths, purpose: FilePurpose::Sent });
     }
 
@@ -225,8 +255,9 @@ impl Files {
             .sending
             .iter()
             .filter(|sending| {
+                let Origin::Program(outcome) = &sending.origin else { return false };
                 let is_late = sending.at.is_none() && now >= sending.since + age_max;
-                sending.outcome.is_closed() || is_late
+                outcome.is_closed() || is_late
             })
             .map(|sending| sending.key)
             .collect();
@@ -251,7 +282,10 @@ impl Files {
         if let (Err(why), true) = (&outcome, sending.notify) {
             self.notices.push(not_sent(why));
         }
-        let _ = sending.outcome.send(outcome);
+        match sending.origin {
+            Origin::Program(program) => drop(program.send(outcome)),
+            Origin::Print(number) => self.end_print(number, outcome),
+        }
     }
 
     /// Offers files that no viewer is offered to the newest viewer that takes them: to the one that
@@ -261,6 +295,9 @@ impl Files {
             return;
         };
         let Some(offer) = sending.offer.clone() else { return };
+        if matches!(sending.origin, Origin::Print(_)) {
+            return self.offer_prints(core, viewers, now);
+        }
         let mut refusal = None;
         for viewer in viewers.iter().rev().filter(|viewer| viewer.is_owners) {
             if sending.instance.is_some() && viewer.instance != sending.instance {
@@ -306,6 +343,7 @@ impl Files {
 
     /// A viewer has left. What it sent stays unfinished on the disk.
     pub(crate) fn viewer_left(&mut self, viewer: ViewerId, now: Micros) {
+        self.prints_left(viewer);
         for sending in &mut self.sending {
             if sending.at.is_some_and(|(at, _)| at == viewer) {
                 (sending.at, sending.since) = (None, now);
@@ -313,7 +351,10 @@ impl Files {
         }
         // A viewer without a number is not recognised when it comes back.
         let lost = self.sending.iter().filter(|sending| {
-            sending.at.is_none() && sending.offer.is_some() && sending.instance.is_none()
+            sending.at.is_none()
+                && sending.offer.is_some()
+                && sending.instance.is_none()
+                && matches!(sending.origin, Origin::Program(_))
         });
         let lost: Vec<Key> = lost.map(|sending| sending.key).collect();
         for key in lost {
@@ -392,6 +433,7 @@ impl Files {
                 let Some(key) = sending(self, id) else { return };
                 let outcome = match why {
                     FileEnd::Done => Ok(()),
+                    FileEnd::Cancelled => Err(UNWANTED.to_owned()),
                     why => Err(words(why).to_owned()),
                 };
                 self.end_sending(key, outcome);
@@ -442,7 +484,7 @@ impl Files {
         end.ask(id, now);
         let key = self.key();
         let (missing, finishing) = (0, false);
-        if let (FilePurpose::Dropped { x, y }, Some(drops)) = (offer.purpose(), &self.drops) {
+        if let (&FilePurpose::Dropped { x, y }, Some(drops)) = (offer.purpose(), &self.drops) {
             drops.find(key, x, y);
         }
         self.tell_disk(DiskTask::Receive { key, offer: offer.clone() });
@@ -629,7 +671,7 @@ fn words(why: FileEnd) -> &'static str {
 fn refusal(answer: FileAnswer) -> Option<String> {
     Some(match answer {
         FileAnswer::Yes { .. } | FileAnswer::Asking => return None,
-        FileAnswer::No => "the person at the viewer does not want it".to_owned(),
+        FileAnswer::No => UNWANTED.to_owned(),
         FileAnswer::Policy => "the viewer receives no files".to_owned(),
         FileAnswer::Space { free } => format!("the viewer has room for {free} bytes only"),
         FileAnswer::TooLarge { limit } => format!("the viewer takes at most {limit} bytes"),

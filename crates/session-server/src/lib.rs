@@ -30,6 +30,7 @@ mod opening;
 mod packing;
 pub mod pages;
 pub mod preferences;
+mod printing;
 mod quic_port;
 mod recorder;
 mod render;
@@ -64,6 +65,7 @@ pub use clipboard::ClipboardConfig;
 pub use files::FilesConfig;
 pub use listeners::Listeners;
 pub use opening::{OPENINGS, Opening};
+pub use printing::PrintingConfig;
 pub use share::{
     ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
 };
@@ -105,6 +107,8 @@ pub struct SessionConfig {
     pub clipboard: ClipboardConfig,
     /// Which files may be sent.
     pub files: FilesConfig,
+    /// What programs print; None with `--printing off`.
+    pub printing: Option<PrintingConfig>,
     /// Socket of the sound server; none with `--sound off`.
     pub desk_socket: Option<PathBuf>,
     /// Socket on which a trace can be requested.

@@ -107,9 +107,13 @@ pub(crate) enum Command {
     /// one viewer's connection to it over ssh
     #[command(hide = true)]
     Session(Session),
-    /// The sound server of a session; started by `thinc serve`
+    /// The sound server and printer of a session; started by `thinc serve`
     #[command(hide = true)]
-    Desk,
+    Desk {
+        /// Folder of print jobs
+        #[arg(long)]
+        spool: Option<PathBuf>,
+    },
     /// Runs a program in a process session of its own; used by `thinc serve`
     #[command(hide = true)]
     Launch(Launch),
@@ -232,6 +236,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_SOUND")]
     pub(crate) sound: Switch,
+    /// Whether programs of the session can print where the session is shown
+    ///
+    /// They find a printer "thinc" beside those of this machine. What they print on it arrives as
+    /// PDF at the viewer of the person who types, who decides there. With "off" they find this
+    /// machine's printers only.
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    #[arg(env = "THINC_PRINTING")]
+    pub(crate) printing: Switch,
     /// Order in which changes are sent: shortest remaining first, or in the order of drawing, for
     /// comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
@@ -465,6 +477,7 @@ impl Broker {
             opening: None,
             remember: None,
             sound: None,
+            printing: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,

@@ -97,7 +97,7 @@ pub(crate) struct Pids {
     pub(crate) xorg: u32,
     pub(crate) session: u32,
     pub(crate) command: u32,
-    /// The sound server. A supervisor of an earlier build has none.
+    /// The sound server and printer. A supervisor of an earlier build has none.
     #[serde(default)]
     pub(crate) desk: u32,
 }

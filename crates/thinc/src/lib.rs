@@ -9,12 +9,14 @@ mod cli;
 mod clients;
 mod control;
 mod descendants;
+mod desk;
 mod desktop;
 mod detach;
 mod display;
 mod launch;
 mod log;
 mod port;
+mod printing;
 mod processes;
 mod restarts;
 mod runtime_dir;
@@ -59,11 +61,11 @@ pub fn main() -> ExitCode {
             Some(config) => thinc_session_server::main(config).map_err(Into::into),
             None => stdio::stdio(&session),
         },
-        cli::Command::Desk => {
+        cli::Command::Desk { spool } => {
             use thinc_session_server::log;
             let user = std::env::var("USER").ok();
-            log::start(log::Process { part: "sound", user, session: None });
-            thinc_desk::main().map_err(Into::into)
+            log::start(log::Process { part: "desk", user, session: None });
+            thinc_desk::main(spool).map_err(Into::into)
         }
         cli::Command::Launch(launch) => launch::launch(&launch),
         cli::Command::Broker(broker) => {

@@ -40,7 +40,7 @@ pub(crate) struct Processes {
     /// What the session's person calls it.
     pub(crate) title: Option<String>,
     pub(crate) restarts: u32,
-    /// Of the sound server.
+    /// Of the sound server and printer.
     pub(crate) desk_restarts: u32,
     /// The session process was ended because something was revoked.
     pub(crate) revoked: bool,
@@ -61,7 +61,7 @@ pub(crate) async fn wait(process: &mut Option<Process>) -> ExitStatus {
 
 impl Processes {
     /// Ends all processes: the session process, which tells the viewers, and the applications, then
-    /// the X server and the sound server.
+    /// the X server and the desk.
     pub(crate) async fn end(&mut self) {
         let id = |process: &Option<Process>| process.as_ref()?.child.id();
         let servers = [id(&self.xorg), id(&self.desk)];

@@ -42,6 +42,12 @@ pub(crate) const PULSE_SOCKET: &str = "xdg/pulse/native";
 /// The socket of the sound server for the session process.
 pub(crate) const DESK_SOCKET: &str = "desk.sock";
 
+/// The socket of the printer for programs.
+pub(crate) const IPP_SOCKET: &str = "ipp.sock";
+
+/// The socket of the printer for the session process.
+pub(crate) const PRINT_SOCKET: &str = "print.sock";
+
 /// Why a runtime folder cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum RuntimeError {

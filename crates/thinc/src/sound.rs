@@ -1,15 +1,11 @@
-//! The sound server of a session: its sockets, the process, and what programs have to know to find
-//! it. Beside supervisor.rs, which starts and restarts the process `thinc desk` (thinc-desk). Knows
-//! paths and variables; never sound.
+//! The sound server of a session: its sockets, and what programs have to know to find it. Under
+//! desk.rs, which has the process. Knows paths and variables; never sound.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use thinc_desk::Sockets;
-use tokio::process::Command;
+use thinc_desk::ServiceSockets;
 
 use crate::log::create_folder;
 use crate::runtime_dir::{DESK_SOCKET, PULSE_SOCKET, RuntimeDir, RuntimeError};
@@ -38,11 +34,9 @@ pub(crate) const REMOVED_ENVIRONMENT: [&str; 8] = [
     "ALSA_CONFIG_PATH",
 ];
 
-/// The sound server's sockets, open as long as the session, so that programs and the session
-/// process can connect while it restarts.
+/// Where the sound server's sockets are.
 #[derive(Debug)]
 pub(crate) struct SoundServer {
-    sockets: Sockets,
     pulse: PathBuf,
     alsa: Option<PathBuf>,
 }
@@ -50,12 +44,14 @@ pub(crate) struct SoundServer {
 impl SoundServer {
     /// Opens the sockets in a session's folder. The one for programs is where they look by
     /// themselves, also those whose sandbox passes on nothing but that place.
-    pub(crate) fn open(folder: &RuntimeDir) -> Result<SoundServer, RuntimeError> {
+    pub(crate) fn open(folder: &RuntimeDir) -> Result<(SoundServer, ServiceSockets), RuntimeError> {
         let pulse = folder.join(PULSE_SOCKET);
         let parent = pulse.parent().expect("it is in a folder of its own");
         create_folder(parent).map_err(|error| folder.error("create", parent, error))?;
-        let sockets =
-            Sockets { pulse: folder.listen(PULSE_SOCKET)?, link: folder.listen(DESK_SOCKET)? };
+        let sockets = ServiceSockets {
+            programs: folder.listen(PULSE_SOCKET)?,
+            link: folder.listen(DESK_SOCKET)?,
+        };
         let alsa = folder.join("alsa.conf");
         let alsa = if has_alsa_plugin() {
             fs::write(&alsa, ALSA_TEXT).map_err(|error| folder.error("write", &alsa, error))?;
@@ -63,15 +59,7 @@ impl SoundServer {
         } else {
             None
         };
-        Ok(SoundServer { sockets, pulse, alsa })
-    }
-
-    /// Makes `own_program` the sound server's command.
-    pub(crate) fn command(&self, mut own_program: Command) -> io::Result<Command> {
-        own_program.arg("desk").stdin(Stdio::from(self.sockets.to_stdin()?));
-        // A terminal's hang-up or Ctrl-C is for the supervisor.
-        own_program.process_group(0);
-        Ok(own_program)
+        Ok((SoundServer { pulse, alsa }, sockets))
     }
 
     /// What programs find it by.

@@ -25,15 +25,17 @@ use tokio::time::timeout;
 
 use crate::cli::{Lossy, Scheduler, Serve, Switch, WindowManager};
 use crate::control::{self, Answer, Pids, Ready, Request, Status};
+use crate::desk::Desk;
 use crate::desktop::Program;
 use crate::log::{Log, create_folder, last_lines};
 use crate::port::{Port, now_s, portless_config};
+use crate::printing::Printing;
 use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
 use crate::restarts::Restarts;
 use crate::runtime_dir::{DESK_SOCKET, RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
 use crate::search::{self, SearchError};
 use crate::send::SOCKET_VARIABLE;
-use crate::sound::{self, SoundServer};
+use crate::sound;
 use crate::terminal::{print, print_error};
 use crate::xauthority::{HostName, Xauthority};
 use crate::{MainError, descendants, detach, display, window_manager};
@@ -183,8 +185,7 @@ struct SessionContext {
     name: String,
     folder: RuntimeDir,
     logs: PathBuf,
-    /// None with `--sound off`.
-    sound: Option<SoundServer>,
+    desk: Desk,
     listeners: Listeners,
     port: Option<Port>,
     xorg: PathBuf,
@@ -239,10 +240,7 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         error,
     })?;
     let (folder, local, port_requests) = RuntimeDir::claim(&name)?;
-    let sound = match options.sound {
-        Switch::On => Some(SoundServer::open(&folder)?),
-        Switch::Off => None,
-    };
+    let desk = Desk::open(&options, &folder, &state, &name)?;
     let port = Port::open(&options, &state)?;
     // The session process listens there each time that it starts; here the user learns why not.
     if let Some(address) = options.metrics {
@@ -264,7 +262,7 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         name,
         folder,
         logs,
-        sound,
+        desk,
         listeners: Listeners { local, port_requests, tcp, udp },
         port,
         xorg,
@@ -482,7 +480,8 @@ impl SessionContext {
             video_encoder: self.options.video_encoder.name().to_owned(),
             clipboard: self.options.clipboard(),
             files: self.options.files.config(),
-            desk_socket: self.sound.as_ref().map(|_| self.folder.join(DESK_SOCKET)),
+            printing: self.desk.printing.as_ref().map(Printing::config),
+            desk_socket: self.desk.sound.as_ref().map(|_| self.folder.join(DESK_SOCKET)),
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
@@ -563,12 +562,13 @@ impl SessionContext {
         Ok(out)
     }
 
-    /// Starts a sound server. Its sockets are open already: nobody has to wait for it.
+    /// Starts a desk. Its sockets are open already: nobody has to wait for it.
     fn spawn_desk(&self, processes: &mut Processes) -> Result<(), ServeError> {
-        let Some(sound) = &self.sound else { return Ok(()) };
-        let what = "the sound server";
-        let mut command =
-            sound.command(self.own_program()).map_err(|error| ServeError::Start(what, error))?;
+        let what = "the sound server and the printer";
+        let command = self.desk.command(self.own_program());
+        let Some(mut command) = command.map_err(|error| ServeError::Start(what, error))? else {
+            return Ok(());
+        };
         let log = self.open_log("desk.log", processes.desk_restarts)?;
         processes.desk = Some(self.spawn_logged(what, log, &mut command)?);
         Ok(())
@@ -640,7 +640,7 @@ impl SessionContext {
             .env("THINC_SESSION", &self.name)
             .env(SOCKET_VARIABLE, self.folder.join(SHARE_SOCKET))
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .envs(self.sound.iter().flat_map(SoundServer::environment));
+            .envs(self.desk.environment());
         Ok(command)
     }
 
@@ -853,8 +853,8 @@ async fn run_processes(
                 processes.desk = None;
                 let pause = desk_restarts.died();
                 print_error(&format!(
-                    "thinc: the sound server ended ({status}); restarting it in {pause:?}. \
-                     Programs have sound again once they are restarted. See {}",
+                    "thinc: the sound server and printer ended ({status}); restarting it in \
+                     {pause:?}. Programs have sound again once they are restarted. See {}",
                     context.logs.join("desk.log").display()
                 ));
             }

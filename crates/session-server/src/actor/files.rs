@@ -14,6 +14,7 @@ impl Actor {
             FilesEvent::Send(paths, notify, outcome) => {
                 self.files.send(paths, notify, outcome, now);
             }
+            FilesEvent::Print(event) => self.files.handle_print(event, &mut self.core, now),
             FilesEvent::GivenUp => self.files.enforce(&mut self.core, now),
             FilesEvent::Dropped(dropped) => self.files.handle_dropped(&dropped),
             FilesEvent::Disk(answer) => {
@@ -33,6 +34,10 @@ impl Actor {
             let viewers = self.file_viewers();
             self.files.handle_event(&mut self.core, &viewers, viewer, event, now);
             self.files.handle_events(&mut self.core, &viewers, now);
+        }
+        if self.files.has_waiting_prints() {
+            let viewers = self.file_viewers();
+            self.files.offer_prints(&mut self.core, &viewers, now);
         }
         while let Some(notice) = self.files.poll_notice() {
             // Names of a person's files are nothing for guests.
@@ -61,9 +66,11 @@ impl Actor {
 
     fn file_viewer(&self, id: ConnectionId) -> Option<FileViewer> {
         let connection = self.connections.get(&id).filter(|open| open.abort_at.is_none())?;
+        let id = connection.viewer?;
         Some(FileViewer {
-            id: connection.viewer?,
+            id,
             is_owners: connection.guest.is_none(),
+            prints: self.core.prints(id),
             instance: connection.instance,
         })
     }
