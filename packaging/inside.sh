@@ -107,7 +107,7 @@ ok "nothing of theirs runs as root: no script, no set-user-ID, no service"
 mime_cache=/usr/share/applications/mimeinfo.cache
 grep -q '^x-scheme-handler/thinc=thinc-view.desktop' "$mime_cache" || fail "thinc:// opens nothing"
 desktop_file=/usr/share/applications/thinc-view.desktop
-opens='thinc-view --clipboard from-session --files to-session --error-window %u'
+opens='thinc-view --clipboard from-session --files to-session --printing off --error-window %u'
 grep -q "^Exec=$opens\$" "$desktop_file" ||
     fail "a link that a web page opens is offered the clipboard"
 ok "links open the viewer, which offers their sessions no clipboard"

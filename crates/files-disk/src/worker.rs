@@ -3,16 +3,23 @@
 //! Knows where received files belong; inbox.rs and source.rs how they are written and read.
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use thinc_files::{Offer, Start};
 use thinc_protocol::file::{FileAnswer, FileEnd, FilePurpose};
 
 use crate::{DiskError, Inbox, InboxLimits, Source, Writer, downloads_folder};
+
+/// A week: for so long a printed document can be opened again.
+const PRINTED_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Number that the owner of a transfer gives it, whatever its number on a connection.
 pub type Key = u64;
@@ -191,7 +198,7 @@ impl Worker {
     }
 
     fn receive(&mut self, key: Key, offer: Arc<Offer>) -> Result<Start, DiskError> {
-        let inbox = open_inbox(&self.folders)?;
+        let inbox = open_inbox(&self.folders, offer.purpose())?;
         inbox.sweep(SystemTime::now());
         let mut writer = inbox.receive(offer)?;
         let start = writer.start()?;
@@ -201,9 +208,48 @@ impl Worker {
 }
 
 /// Opened for each transfer: a person may have moved their folder meanwhile.
-fn open_inbox(folders: &Folders) -> Result<Inbox, DiskError> {
-    let Folders { home, config, .. } = folders;
-    Inbox::open(&downloads_folder(home, config), home, InboxLimits::default())
+fn open_inbox(folders: &Folders, purpose: &FilePurpose) -> Result<Inbox, DiskError> {
+    let Folders { home, config, cache } = folders;
+    let limits = InboxLimits::default();
+    match purpose {
+        FilePurpose::Sent | FilePurpose::Dropped { .. } => {
+            Inbox::open(&downloads_folder(home, config), home, limits)
+        }
+        FilePurpose::Printed(_) => {
+            let folder = printed_folder(cache)?;
+            sweep_printed(&folder, SystemTime::now());
+            Inbox::open(&folder, home, limits)
+        }
+    }
+}
+
+/// The folder of printed documents, which only this user may read.
+fn printed_folder(cache: &Path) -> Result<PathBuf, DiskError> {
+    let folder = cache.join("thinc/printed");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| {
+        let error = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        DiskError::Io { what: "made", path: folder.clone(), error }
+    })?;
+    let metadata = std::fs::symlink_metadata(&folder);
+    let is_private = metadata.is_ok_and(|found| {
+        found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
+    });
+    if is_private { Ok(folder) } else { Err(DiskError::NotPrivate(folder)) }
+}
+
+/// Removes documents that were printed long ago.
+fn sweep_printed(folder: &Path, now: SystemTime) {
+    let Ok(names) = std::fs::read_dir(folder) else { return };
+    for entry in names.flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let age = metadata.created().or_else(|_| metadata.modified());
+        let age = age.ok().and_then(|since| now.duration_since(since).ok()).unwrap_or_default();
+        if metadata.is_file() && age > PRINTED_AGE_MAX {
+            // What cannot be removed is found by the next sweep.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]

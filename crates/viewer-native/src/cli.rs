@@ -18,6 +18,7 @@ use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
 use crate::files::FilesChoice;
 use crate::install::{InstallMode, InstallOptions};
+use crate::printing::{PrintChoice, parse_printer};
 use crate::saved::CacheOptions;
 use crate::script;
 use crate::ssh::SshTransport;
@@ -238,6 +239,16 @@ pub struct Cli {
     #[arg(long, value_enum, default_value_t = Files::Both)]
     pub files: Files,
 
+    /// Documents that programs of the session print: this computer's program for PDF opens them,
+    /// after a question each time.
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Printing::On)]
+    pub printing: Printing,
+
+    /// Printer of this computer that prints them at once, without a question; `lpstat -e` lists
+    /// its printers.
+    #[arg(long, value_name = "NAME", value_parser = parse_printer)]
+    pub printer: Option<String>,
+
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
     pub sound: Sound,
@@ -345,6 +356,16 @@ impl Cli {
         }
     }
 
+    /// What is done with documents that programs of the session print.
+    pub fn prints(&self) -> PrintChoice {
+        match (self.printing, &self.printer) {
+            (Printing::Off, _) => PrintChoice::Off,
+            (Printing::On, Some(name)) => PrintChoice::Printer(name.clone()),
+            (Printing::On, None) if self.headless => PrintChoice::Keep,
+            (Printing::On, None) => PrintChoice::Open,
+        }
+    }
+
     /// How the viewer takes part in the clipboard.
     pub fn clipboard(&self) -> ClipboardPolicy {
         let (give, take) = match self.clipboard {
@@ -438,6 +459,15 @@ pub enum Files {
     /// To the session only.
     ToSession,
     /// None.
+    Off,
+}
+
+/// Whether programs of the session print here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Printing {
+    /// They do.
+    On,
+    /// This viewer is no printer.
     Off,
 }
 
@@ -564,7 +594,8 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   clip-paste SELECTION FORMAT FILE  pastes the session's selection into a file
   files-send PATH     sends a file or folder to the session, and waits until it is there
   files-drop X Y PATH the same, as a drop on the session's window at these pixels
-  files-question      waits until the session offers files, and answers `ok TEXT`
+  files-question      waits until the session offers files, or a program prints, and answers
+                      `ok TEXT`
   files-answer yes|no   receives the files, and waits until they are there, or refuses them
   screenshot FILE     writes a PNG
   stats FILE          writes the statistics as JSON

@@ -31,6 +31,7 @@ use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
 use crate::liveness::{Liveness, time_slept};
 use crate::people::PeopleList;
+use crate::printing::PrintChoice;
 use crate::resize::ResizePacer;
 use crate::saved::{CacheFile, CacheOptions};
 use crate::target::Target;
@@ -107,6 +108,8 @@ pub struct ClientConfig {
     pub clipboard: ClipboardPolicy,
     /// In which directions files are sent.
     pub files: FilesChoice,
+    /// What is done with what its programs print.
+    pub prints: PrintChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
@@ -730,7 +733,7 @@ impl Client {
             displays: Vec::new(),
             geometries: 0,
             clipboard: Clipboard::default(),
-            files: Files::new(config.files),
+            files: Files::new(config.files, config.prints.clone()),
             sound: sound::Sound::new(config.sound, clock),
             clock,
             pacer: ResizePacer::default(),

@@ -1,7 +1,8 @@
 //! Path beside the pixels, in both directions: between viewer-core's end of the files channel and
 //! the disk of this computer, on a thread of its own (thinc-files-disk).
 //! Files that a person drops on the window, and files of the session, which are received only after
-//! the person has said so. Knows transfers and what people are told of them; never SDL.
+//! the person has said so; as are documents that its programs print, unless a printer was named.
+//! Knows transfers and what people are told of them; never SDL.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use thinc_protocol::file::{FileAnswer, FileEnd, FileKind, FilePurpose};
 use thinc_protocol::limits::FILE_TRANSFERS_MAX;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_viewer_core::Viewer;
+
+use crate::printing::{self, Document, PrintChoice};
 
 /// 2 min: for so long after a transfer the session may offer the same files on another connection,
 /// because it did not learn of the end; they are not received again.
@@ -68,6 +71,7 @@ enum Stage {
 #[derive(Debug)]
 pub(crate) struct Files {
     choice: FilesChoice,
+    prints: PrintChoice,
     disk: Option<Disk>,
     next_key: Key,
     sending: Vec<Sending>,
@@ -77,15 +81,18 @@ pub(crate) struct Files {
     /// Offers that are complete, the connection that they came over, and when.
     finished: Vec<([u8; 32], u64, Micros)>,
     connection: u64,
+    /// Documents that have arrived and are to be printed.
+    printed: Vec<Document>,
     /// What the person was told, for scripts.
     pub(crate) told: VecDeque<String>,
 }
 
 impl Files {
     /// No transfers, and no disk yet.
-    pub(crate) fn new(choice: FilesChoice) -> Files {
+    pub(crate) fn new(choice: FilesChoice, prints: PrintChoice) -> Files {
         Files {
             choice,
+            prints,
             disk: None,
             next_key: 0,
             sending: Vec::new(),
@@ -93,6 +100,7 @@ impl Files {
             accepted: Vec::new(),
             finished: Vec::new(),
             connection: 0,
+            printed: Vec::new(),
             told: VecDeque::new(),
         }
     }
@@ -104,7 +112,18 @@ impl Files {
 
     /// What the hello announces.
     pub(crate) fn caps(&self) -> u32 {
-        if self.choice.to_viewer && self.disk.is_some() { ViewerCaps::FILES } else { 0 }
+        if self.disk.is_none() {
+            return 0;
+        }
+        let files = if self.choice.to_viewer { ViewerCaps::FILES } else { 0 };
+        let prints = if self.prints == PrintChoice::Off { 0 } else { ViewerCaps::PRINTS };
+        files | prints
+    }
+
+    /// Documents that are to be printed now, and how.
+    pub(crate) fn take_printed(&mut self) -> Vec<(PrintChoice, Document)> {
+        let printed = std::mem::take(&mut self.printed).into_iter();
+        printed.map(|document| (self.prints.clone(), document)).collect()
     }
 
     fn tell_disk(&self, task: DiskTask) {
@@ -176,6 +195,10 @@ impl Files {
     /// What the person is asked; None if nothing.
     pub(crate) fn question(&self) -> Option<String> {
         let asked = self.receiving.iter().find(|found| found.stage == Stage::Asked)?;
+        if let FilePurpose::Printed(ticket) = asked.offer.purpose() {
+            let what = printing::question(ticket, &size(asked.offer.total()));
+            return Some(format!("{what}\n\nCtrl+Alt+Y: open it, Ctrl+Alt+X: refuse"));
+        }
         Some(format!(
             "The session sends {}.\n\nCtrl+Alt+Y: receive, Ctrl+Alt+X: refuse",
             describe(&asked.offer)
@@ -316,7 +339,10 @@ impl Files {
         }
         viewer.files(now).ask(id, now);
         let key = self.key();
-        let stage = if self.accepted.contains(&identity) {
+        // Naming a printer is the person's answer.
+        let is_printed = matches!(offer.purpose(), FilePurpose::Printed(_))
+            && matches!(self.prints, PrintChoice::Printer(_));
+        let stage = if is_printed || self.accepted.contains(&identity) {
             self.tell_disk(DiskTask::Receive { key, offer: offer.clone() });
             Stage::Receiving
         } else {
@@ -407,6 +433,12 @@ impl Files {
                             self.finished.remove(0);
                         }
                         self.finished.push((identity, self.connection, now));
+                        if let (FilePurpose::Printed(ticket), [path]) =
+                            (offer.purpose(), paths.as_slice())
+                        {
+                            let (path, ticket) = (path.clone(), (**ticket).clone());
+                            self.printed.push(Document { path, ticket });
+                        }
                         Some(received(&paths))
                     }
                     Err((why, text)) => {

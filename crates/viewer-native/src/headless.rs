@@ -25,6 +25,7 @@ use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::FilesChoice;
 use crate::keys::{self, Key};
+use crate::printing::PrintChoice;
 use crate::report::Report;
 use crate::saved::CacheOptions;
 use crate::shot;
@@ -59,6 +60,8 @@ pub struct HeadlessOptions {
     pub clipboard: ClipboardPolicy,
     /// In which directions files are sent.
     pub files: FilesChoice,
+    /// What is done with what its programs print.
+    pub prints: PrintChoice,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
 }
@@ -76,6 +79,7 @@ impl Default for HeadlessOptions {
             cache: CacheOptions::default(),
             clipboard: ClipboardPolicy::default(),
             files: FilesChoice { to_viewer: true, to_session: true },
+            prints: PrintChoice::Keep,
             decoder: this_program(),
         }
     }
@@ -146,6 +150,7 @@ impl Headless {
             cache: options.cache,
             clipboard: options.clipboard,
             files: options.files,
+            prints: options.prints,
             desktop: DesktopChoice::Any,
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
@@ -519,7 +524,10 @@ impl Headless {
     /// told.
     pub fn answer_files(&mut self, takes: bool) -> Result<String, ViewError> {
         self.client.lock().answer_files(takes);
-        self.wait_for_files(if takes { &["Received "] } else { &["Refused"] })
+        let told = self.wait_for_files(if takes { &["Received "] } else { &["Refused"] })?;
+        // The session knows it too: a script may quit now.
+        self.barrier()?;
+        Ok(told)
     }
 
     /// Waits for one of these notices, or for one that says that it failed.

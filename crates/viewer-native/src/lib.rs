@@ -33,6 +33,7 @@ mod overlay;
 mod people;
 #[cfg(feature = "window")]
 mod place;
+pub mod printing;
 mod process;
 mod question;
 mod report;

@@ -74,6 +74,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         cache: cli.cache(),
         clipboard: cli.clipboard(),
         files: cli.files(),
+        prints: cli.prints(),
         decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
@@ -125,6 +126,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         cache: cli.cache(),
         clipboard: cli.clipboard(),
         files: cli.files(),
+        prints: cli.prints(),
         sound: cli.sound.choice(),
         error_window: cli.error_window,
     };

@@ -9,6 +9,7 @@ use thinc_files_disk::{Disk, DiskAnswer, Folders};
 use thinc_protocol::file::FilePurpose;
 
 use super::{Shared, State};
+use crate::printing::{self, Document, PrintChoice};
 
 /// Messages about files that a script has not asked for.
 const TOLD_MAX: usize = 16;
@@ -98,14 +99,32 @@ impl Shared {
             let Some(shared) = shared.upgrade() else { return false };
             let mut state = shared.lock();
             state.handle_disk(answer);
+            let printed = state.files.take_printed();
             let wake = state.news.is_worth_waking();
             drop(state);
             if wake {
                 shared.announce();
             }
+            printed.into_iter().for_each(|(choice, document)| shared.print(choice, document));
             true
         })?;
         self.lock().files.set_disk(disk);
         Ok(())
+    }
+
+    /// Starts a thread that prints a document, and tells how that went.
+    fn print(self: &Arc<Shared>, choice: PrintChoice, document: Document) {
+        let shared = Arc::downgrade(self);
+        let print = move || {
+            let words = printing::carry_out(&choice, &document);
+            let (Some(words), Some(shared)) = (words, shared.upgrade()) else { return };
+            shared.lock().tell_of_files(Some(words));
+            shared.announce();
+        };
+        let started = std::thread::Builder::new().name("print".to_owned()).spawn(print);
+        if let Err(error) = started {
+            self.lock().tell_of_files(Some(format!("Not printed: {error}")));
+            self.announce();
+        }
     }
 }

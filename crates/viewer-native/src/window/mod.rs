@@ -119,6 +119,8 @@ pub struct WindowOptions {
     pub clipboard: ClipboardPolicy,
     /// In which directions files are sent.
     pub files: crate::files::FilesChoice,
+    /// What is done with what its programs print.
+    pub prints: crate::printing::PrintChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Show an error in a window of its own, if it ends the viewer before there was another.
@@ -180,6 +182,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         cache: options.cache.clone(),
         clipboard: options.clipboard,
         files: options.files,
+        prints: options.prints.clone(),
         sound: options.sound,
         decoder: this_program(),
     };
@@ -751,23 +754,21 @@ impl App<'_> {
             cursor_show,
             relative_wanted,
             frame_end,
-            files,
             people,
             shared,
             pointers,
             renamed,
             notice,
             announcement,
-            sound,
             players,
             ..
         } = news;
         if renamed {
             self.show_name(state.session_name());
         }
-        self.has_sound_arrived |= sound;
+        self.has_sound_arrived |= news.sound;
         self.redraw |= players && self.menu;
-        if files {
+        if news.files {
             (self.question, self.redraw) = (state.files_question(), true);
         }
         if let Some(announcement) = announcement {
