@@ -1,10 +1,11 @@
-//! Targets of what stands around the cores: the broker, codecs, transports, the sound server.
-//! Beside the path. A feature of their own, because they need ten times as many crates: `./dev
-//! test` compiles libFuzzer's coverage into those of the cores only.
+//! Targets of what stands around the cores: the broker, codecs, transports, the sound server and
+//! the printer. Beside the path. A feature of their own, because they need ten times as many
+//! crates: `./dev test` compiles libFuzzer's coverage into those of the cores only.
 
 pub mod broker;
 pub mod conversions;
 pub mod decoders;
+pub mod printing;
 pub mod pulse;
 pub mod sound;
 pub mod traces;
@@ -40,6 +41,8 @@ pub const TARGETS: &[Target] = &[
         seeds: conversions::conversion_seeds,
     },
     Target { name: "pulse-program", run: pulse::program, seeds: pulse::program_seeds },
+    Target { name: "ipp", run: printing::ipp, seeds: printing::ipp_seeds },
+    Target { name: "print-link", run: printing::print_link, seeds: printing::print_link_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "connect", run: transports::connect, seeds: transports::connect_seeds },
     Target { name: "link", run: transports::link, seeds: transports::link_seeds },

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Start};
+use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Printing, Start};
 use thinc_protocol::file::{FileAnswer, FileEnd, FileEntry, FileKind, FilePurpose};
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
@@ -38,22 +38,34 @@ fn downloads(session: &Session) -> PathBuf {
 }
 
 /// A viewer with an end of the files channel.
-struct FileViewer {
-    viewer: Viewer,
-    end: Endpoint,
+pub(crate) struct FileViewer {
+    pub(crate) viewer: Viewer,
+    pub(crate) end: Endpoint,
     notices: Vec<String>,
 }
 
 impl FileViewer {
     fn connect(session: &Session, instance: u8) -> FileViewer {
-        let link = connect(&session.link(), &connect_options()).unwrap();
-        let mut viewer = Viewer::with_caps(link, ViewerCaps::FILES | ViewerCaps::BRIEF_NOTICE);
-        viewer.send(&ViewerMessage::Instance([instance; INSTANCE_BYTES]));
-        viewer.until(|message| matches!(message, Message::Hello(_)));
-        FileViewer { viewer, end: Endpoint::new(FilesPolicy::default()), notices: Vec::new() }
+        let caps = ViewerCaps::FILES | ViewerCaps::BRIEF_NOTICE;
+        FileViewer::connect_with(session, instance, caps, Printing::Off)
     }
 
-    fn speak(&mut self) {
+    /// With these capabilities, and this share in printing.
+    pub(crate) fn connect_with(
+        session: &Session,
+        instance: u8,
+        caps: u32,
+        printing: Printing,
+    ) -> FileViewer {
+        let link = connect(&session.link(), &connect_options()).unwrap();
+        let mut viewer = Viewer::with_caps(link, caps);
+        viewer.send(&ViewerMessage::Instance([instance; INSTANCE_BYTES]));
+        viewer.until(|message| matches!(message, Message::Hello(_)));
+        let policy = FilesPolicy { printing, ..FilesPolicy::default() };
+        FileViewer { viewer, end: Endpoint::new(policy), notices: Vec::new() }
+    }
+
+    pub(crate) fn speak(&mut self) {
         while let Some(message) =
             self.end.poll_control().or_else(|| self.end.poll_piece(usize::MAX, 0))
         {
@@ -62,7 +74,7 @@ impl FileViewer {
     }
 
     /// The next event of the channel.
-    fn event(&mut self) -> FileEvent {
+    pub(crate) fn event(&mut self) -> FileEvent {
         loop {
             self.speak();
             if let Some(event) = self.end.poll_event() {
@@ -109,14 +121,14 @@ impl FileViewer {
     }
 
     /// Waits for an offer, and accepts it.
-    fn accept(&mut self, start: Start) -> Offer {
+    pub(crate) fn accept(&mut self, start: Start) -> Offer {
         let FileEvent::Offered { id, offer } = self.event() else { panic!("it is offered") };
         self.end.answer(id, Some(start), 0);
         (*offer).clone()
     }
 
     /// Receives one file to its end.
-    fn receive(&mut self) -> Vec<u8> {
+    pub(crate) fn receive(&mut self) -> Vec<u8> {
         let mut content = Vec::new();
         loop {
             let FileEvent::Data { id, bytes, last, .. } = self.event() else {

@@ -49,6 +49,8 @@ pub(crate) fn wait_until<T>(what: &str, mut result: impl FnMut() -> Option<T>) -
 /// The folders of one test, and the environment that makes `thinc` use them.
 pub(crate) struct TestEnvironment {
     pub(crate) folder: PathBuf,
+    /// What is set beside the folders.
+    pub(crate) variables: Vec<(String, String)>,
 }
 
 impl TestEnvironment {
@@ -62,7 +64,7 @@ impl TestEnvironment {
         for part in ["run", "state"] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join(part)).unwrap();
         }
-        TestEnvironment { folder }
+        TestEnvironment { folder, variables: Vec::new() }
     }
 
     pub(crate) fn thinc(&self, arguments: &[&str]) -> Command {
@@ -71,7 +73,8 @@ impl TestEnvironment {
             .args(arguments)
             .env("XDG_RUNTIME_DIR", self.folder.join("run"))
             .env("XDG_STATE_HOME", self.folder.join("state"))
-            .env("XDG_CONFIG_HOME", self.folder.join("config"));
+            .env("XDG_CONFIG_HOME", self.folder.join("config"))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         if std::env::var_os("THINC_DRIVER_DIR").is_none() {
             let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver/build");
             assert!(

@@ -22,6 +22,7 @@ mod files;
 mod harness;
 mod opening;
 mod preferences;
+mod printing;
 mod quic;
 mod sharing;
 mod sound;

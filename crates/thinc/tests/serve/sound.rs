@@ -255,7 +255,7 @@ fn a_killed_sound_server_is_restarted_for_programs_that_start_then() {
     let session = session(&[]);
     let desk = session.pid("desk");
     kill(desk);
-    session.errors_with("the sound server ended");
+    session.errors_with("the sound server and printer ended");
     // It waits in the socket, which stays open.
     let output = program(&session, "pactl", &["info"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -270,7 +270,7 @@ fn a_killed_sound_server_is_restarted_for_programs_that_start_then() {
 
 #[test]
 fn without_sound_programs_find_none() {
-    let session = session(&["--sound", "off"]);
+    let session = session(&["--sound", "off", "--printing", "off"]);
     assert_eq!(variable(&session, "PULSE_SERVER"), None);
     assert_eq!(variable(&session, "ALSA_CONFIG_PATH"), None);
     let runtime = variable(&session, "XDG_RUNTIME_DIR").unwrap();
