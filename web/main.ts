@@ -32,6 +32,7 @@ import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } f
 import type { TransportChoice } from "./transport/connection";
 import { CopyingChoice } from "./ui/copying";
 import { Menu } from "./ui/menu";
+import { Microphone } from "./ui/microphone";
 import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
 import { StatsOverlay } from "./ui/stats";
@@ -151,10 +152,14 @@ function handleMessage(message: FromEngine): void {
       people.show(message.own, message.people);
       break;
     case "notice":
-      announcement.show(message.text);
+      if (message.brief) notice.show(message.text);
+      else announcement.show(message.text);
       break;
     case "players":
       sound.showPlayers(message.names);
+      break;
+    case "microphone":
+      microphone.handle(message);
       break;
     case "clipPolicy":
       copying.show(message.policy);
@@ -275,6 +280,7 @@ async function startEngine(secret: string): Promise<void> {
   }
   if (playsSound(new URLSearchParams(location.search).get("sound"))) sound.announce();
   files.announce();
+  microphone.announce();
   send({ type: "visible", visible: !document.hidden });
   tellWhenLeft(new URL("left", base).href, secret);
 }
@@ -370,8 +376,9 @@ const SHORTCUTS: Readonly<Record<string, () => void>> = {
 function shortcut(event: KeyboardEvent): boolean {
   if (!event.ctrlKey || !event.altKey || event.shiftKey || event.metaKey) return false;
   if (event.getModifierState("AltGraph")) return false;
-  // What answers a question about files is the session's otherwise.
-  const toggle = SHORTCUTS[event.code] ?? transfers.shortcut(event.code);
+  // What answers a question is the session's otherwise.
+  const toggle =
+    microphone.shortcut(event.code) ?? SHORTCUTS[event.code] ?? transfers.shortcut(event.code);
   if (toggle === undefined) return false;
   if (!event.repeat) toggle();
   return true;
@@ -471,6 +478,20 @@ new Drops({
   pixelAt: (x, y) => stage.pixelWithin(x, y),
   dropped: (listed, at) => void files.give(listed, at),
 });
+const microphone = new Microphone({
+  question: element("microphone-question"),
+  allow: element<HTMLButtonElement>("microphone-allow"),
+  refuse: element<HTMLButtonElement>("microphone-refuse"),
+  mark: element("microphone"),
+  stop: element<HTMLButtonElement>("microphone-stop"),
+  button: element<HTMLButtonElement>("menu-microphone"),
+  words: element("menu-microphone-words"),
+  base: new URL("./", document.baseURI),
+  choice: new URLSearchParams(location.search).get("microphone"),
+  send: (message, transfer) => send(message, transfer),
+  notice: (words) => notice.show(words),
+  left: () => input.typing.focus(),
+});
 const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),
@@ -497,7 +518,9 @@ const input: Input = new Input({
   shortcut,
   forPage: (event) =>
     event.target instanceof Element &&
-    event.target.closest("#menu, #files, #state, #announcement, #keyrow") !== null,
+    event.target.closest(
+      "#menu, #files, #state, #announcement, #microphone, #microphone-question, #keyrow",
+    ) !== null,
   passThrough: new URLSearchParams(location.search).get("touch") === "applications",
   pointerAt: (x, y) => {
     cursor.pointerAt(x, y);

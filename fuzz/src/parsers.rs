@@ -13,6 +13,7 @@ use thinc_protocol::limits::{
     CACHE_TOKEN_BYTES, PREAUTH_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX,
     VIEWER_MESSAGE_BYTES_MAX,
 };
+use thinc_protocol::microphone::{MicrophonePacket, MicrophoneState, MicrophoneWant};
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
@@ -224,6 +225,18 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
             lag_us: Some(-300),
             ..SoundState::default()
         }),
+        ViewerMessage::Microphone(MicrophonePacket::new(&SoundPacket {
+            generation: 1,
+            number: 300,
+            time: 10_000,
+            silence_follows: false,
+            discontinuity: true,
+            frames: vec![
+                SoundFrame { back: 0, bytes: &[1, 2] },
+                SoundFrame { back: 1, bytes: &[3] },
+            ],
+        })),
+        ViewerMessage::MicrophoneState(MicrophoneState { generation: 1, given: true }),
         ViewerMessage::Instance([7; 16]),
         ViewerMessage::Cache(CacheOffer {
             bytes: 64 << 20,
@@ -421,6 +434,12 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
                 SoundFrame { back: 0, bytes: &[1, 2] },
                 SoundFrame { back: 3, bytes: &[3] },
             ],
+        }),
+        SessionMessage::MicrophoneWant(MicrophoneWant {
+            generation: 1,
+            wanted: true,
+            channels: 1,
+            frame: 480,
         }),
         SessionMessage::SoundPlayers(vec!["Firefox".into(), "mpv".into()]),
         SessionMessage::CursorBits(CursorBits {

@@ -13,6 +13,7 @@ import type {
   ClipFormat,
   CommandStats,
   Invitation,
+  MicrophoneFormat,
   Opening,
   Person,
   PersonPointer,
@@ -124,6 +125,10 @@ interface Exports extends FileExports {
     runs: number,
     nowUs: number,
   ): number;
+  viewer_announce_microphone(): void;
+  viewer_may_give_microphone(): number;
+  viewer_give_microphone(given: number): void;
+  viewer_microphone_frame(bytes: number, timeUs: number, nowUs: number): void;
   viewer_barrier(): number;
   viewer_close(): void;
   viewer_presented(nowUs: number): void;
@@ -175,10 +180,12 @@ export type DecoderEvent =
   | { type: "invitations"; invitations: Invitation[] }
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
-  | { type: "notice"; text: string }
+  | { type: "notice"; text: string; brief: boolean }
   | { type: "name"; name: string }
   | { type: "clipPolicy"; policy: ClipboardPolicy }
   | { type: "players"; names: string[] }
+  /** A program records, and wants the microphone like this; or none does. */
+  | { type: "microphone"; wanted: MicrophoneFormat | undefined }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -699,6 +706,26 @@ export class Decoder {
     return this.calls.viewer_report_sound(heard, delayUs, received, lost, concealed, runs, atUs);
   }
 
+  /** The browser can record a microphone, from the next connection on. */
+  announceMicrophone(): void {
+    this.calls.viewer_announce_microphone();
+  }
+
+  /** Whether the session may want it. */
+  get mayGiveMicrophone(): boolean {
+    return this.calls.viewer_may_give_microphone() !== 0;
+  }
+
+  /** It is open, or it is not given. */
+  giveMicrophone(given: boolean): void {
+    this.calls.viewer_give_microphone(Number(given));
+  }
+
+  /** What it hears, coded. */
+  microphoneFrame(frame: Uint8Array, timeUs: number, nowUs: number): void {
+    this.calls.viewer_microphone_frame(this.writeInput(frame), timeUs, nowUs);
+  }
+
   private outputOf(bytes: number): Uint8Array {
     return new Uint8Array(this.calls.memory.buffer, this.calls.viewer_output_at() >>> 0, bytes);
   }
@@ -744,7 +771,9 @@ export class Decoder {
         case 13:
           return { type: "personPointer", number: a, x: b, y: c };
         case 14:
-          return { type: "notice", text: this.text() };
+          return { type: "notice", text: this.text(), brief: false };
+        case 40:
+          return { type: "notice", text: this.text(), brief: true };
         case 15:
           return { type: "invitations", invitations: invitationsOf(this.text()) };
         case 16:
@@ -773,6 +802,11 @@ export class Decoder {
           const names = this.text();
           return { type: "players", names: names === "" ? [] : names.split("\n") };
         }
+        case 30:
+          return {
+            type: "microphone",
+            wanted: a === 0 ? undefined : { channels: b, samples: c },
+          };
         default:
           // Unused here: echoes (they are in the statistics) and pointer motions of the session (a
           // page cannot follow).

@@ -289,6 +289,7 @@ export class Engine {
         this.withDecoder((decoder) => decoder.clipProvide(message.id, message.bytes, nowUs()));
         break;
       case "sound":
+      case "microphone":
         this.sound ??= new EngineSound(this.post, (call) => this.withDecoder(call));
         this.sound.set(message);
         break;
@@ -754,6 +755,9 @@ export class Engine {
       case "players":
         this.post(event);
         break;
+      case "microphone":
+        this.sound?.microphone.want(event.wanted);
+        break;
       case "barrier":
         this.barriers.get(event.id)?.resolve();
         this.barriers.delete(event.id);
@@ -939,6 +943,7 @@ export class Engine {
     this.greeted = false;
     if (this.restoring === "opened") this.restoring = "reading";
     this.decoder?.lost();
+    this.sound?.microphone.want(undefined);
     if (this.videoDecoders) this.copying = this.videoDecoders.close();
     this.videoDecoders = undefined;
     this.becomeResponsive();

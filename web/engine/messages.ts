@@ -98,6 +98,11 @@ export type ToEngine =
   | { type: "takeFiles"; takes: boolean }
   /** About files of this connection. */
   | { type: "files"; connection: number; call: FilesCall }
+  /**
+   * The page can record. `given`: the microphone is open, and what it hears comes from the port, a
+   * frame of samples at a time; or it is not given. Without `given` this is only announced.
+   */
+  | { type: "microphone"; given?: boolean; port?: MessagePort }
   /** The user asks for another attempt, and may have said what it does. */
   | { type: "retry"; opening?: Opening }
   /** The machine or page may have slept: the connection has to be probed. */
@@ -188,6 +193,13 @@ export enum ClipFailure {
   Gone = 1,
   TooLarge = 2,
   Failed = 3,
+}
+
+/** How what a microphone hears is coded: Opus at 48 kHz. */
+export interface MicrophoneFormat {
+  channels: number;
+  /** Of each channel, in a frame. */
+  samples: number;
 }
 
 /** Directions in which clipboard contents may go. */
@@ -319,7 +331,7 @@ export type FromEngine =
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
   /** Of the session's administrator or the session itself, to be read. */
-  | { type: "notice"; text: string }
+  | { type: "notice"; text: string; brief: boolean }
   /** In which directions the session shares the clipboard with the user's viewers. */
   | { type: "clipPolicy"; policy: ClipboardPolicy }
   /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
@@ -347,5 +359,10 @@ export type FromEngine =
   | { type: "players"; names: string[] }
   /** About files of this connection; a later one has a larger number. */
   | { type: "files"; connection: number; event: FilesEvent }
+  /**
+   * The session may want the microphone; a program records, and wants it like this, or none does.
+   * `failed`: why the browser cannot code what it hears.
+   */
+  | { type: "microphone"; wanted: MicrophoneFormat | undefined; failed?: string }
   | { type: "answer"; id: number; value: undefined | Pixels | Stats }
   | { type: "failed"; id: number; reason: string };

@@ -1,11 +1,12 @@
 // The session's sound on its way through the engine: messages go to the player on the audio
-// thread, and its reports to the session.
+// thread, and its reports to the session. microphone.ts has the other direction.
 // Path 11/13, beside the pixels: from decoder.ts, through a port of its own, to sound/worklet.ts.
 // Knows bytes and numbers; never when anything is played.
 
 import type { PlayerReport, ToPlayerFromEngine } from "../sound/messages";
 import type { Decoder } from "./decoder";
-import { type FromEngine, nowUs } from "./messages";
+import { type FromEngine, nowUs, type ToEngine } from "./messages";
+import { EngineMicrophone } from "./microphone";
 
 /** A packet that arrives while the audio is suspended wakes the page, but no more often. */
 const WAKE_MS = 1_000;
@@ -17,14 +18,21 @@ export class EngineSound {
   private told = false;
   private suspended = false;
   private wokenAtMs = -WAKE_MS;
+  /** The page can play. */
+  private plays = false;
+  readonly microphone: EngineMicrophone;
 
   constructor(
     private readonly post: (message: FromEngine) => void,
     private readonly withDecoder: (call: (decoder: Decoder) => void) => void,
-  ) {}
+  ) {
+    this.microphone = new EngineMicrophone(post, withDecoder);
+  }
 
-  /** The page has a player, which listens here; or nobody hears it. */
-  set(message: { port?: MessagePort; muted: boolean; suspended: boolean }): void {
+  /** The page has a player, which listens here, or nobody hears it; or it has a microphone. */
+  set(message: Extract<ToEngine, { type: "sound" | "microphone" }>): void {
+    if (message.type === "microphone") return this.microphone.set(message);
+    this.plays = true;
     if (message.port) {
       this.port?.close();
       this.port = message.port;
@@ -47,7 +55,8 @@ export class EngineSound {
   open(decoder: Decoder): void {
     this.told = false;
     this.port?.postMessage("reset");
-    decoder.wantSound(this.muted);
+    if (this.plays) decoder.wantSound(this.muted);
+    this.microphone.open(decoder);
   }
 
   /** Passes on what has arrived. */

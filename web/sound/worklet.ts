@@ -4,6 +4,7 @@
 // Calls and copies only: jitter buffer, decoder and resampling are on the other side of the
 // exports. Its clock is the audio's own, so that packets are stamped by what was played meanwhile.
 
+import "./capture";
 import type { FromPlayer, PlayerReport, ToPlayer, ToPlayerFromEngine } from "./messages";
 
 /** The exports of crates/sound-web/src/lib.rs; addresses are bytes of `memory`. */

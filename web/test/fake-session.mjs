@@ -87,6 +87,9 @@ export const message = {
       varint(bytes.length),
       bytes,
     ),
+  /** Opus in one channel, in frames of 10 ms. */
+  microphoneWant: (generation, wanted) =>
+    frame(0x1b, Buffer.from([generation, Number(wanted), 1]), varint(480)),
   soundPlayers: (names) => frame(0x19, varint(names.length), ...names.map(text)),
   relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
@@ -418,6 +421,21 @@ function parseMessage(kind, byte, number, signed, rest) {
       return { kind: "fileTaken", id: number(), bytes: number() };
     case 0x2c:
       return { kind: "fileEnd", id: number(), byReceiver: byte() === 1, why: byte() };
+    case 0x1a: {
+      const generation = byte();
+      const [sequence, timeUs] = [number(), number()];
+      const [flags, count] = [byte(), byte()];
+      const lengths = [];
+      for (let at = 0; at < count; at += 1) {
+        byte();
+        const length = number();
+        lengths.push(length);
+        for (let skipped = 0; skipped < length; skipped += 1) byte();
+      }
+      return { kind: "microphone", generation, sequence, timeUs, flags, lengths };
+    }
+    case 0x1b:
+      return { kind: "microphoneState", generation: byte(), given: byte() === 1 };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

@@ -32,6 +32,9 @@ const PREFERENCES = {
   "captivedetect.canonicalURL": "",
   // There is no touch screen, but the page may believe so.
   "dom.w3c_touch_events.enabled": 1,
+  // Its microphone is a tone, which needs no answer of a person.
+  "media.navigator.streams.fake": true,
+  "media.navigator.permission.disabled": true,
   "datareporting.policy.dataSubmissionEnabled": false,
   "extensions.update.enabled": false,
   "network.captive-portal-service.enabled": false,

@@ -31,6 +31,7 @@ const FILES = [
   "page",
   "video",
   "sound",
+  "microphone",
   "zoom",
   "monitor",
   "clipboard",

@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-codec-dec",
             "thinc-clipboard",
             "thinc-files",
+            "thinc-sound",
             "thinc-video",
         ],
     ),

@@ -47,6 +47,7 @@ pub const KEYS: &[&str] = &[
     "remember",
     "sound",
     "printing",
+    "microphone",
     "trusted-proxy",
     "front-user",
     "pam-service",
@@ -84,6 +85,8 @@ pub struct Config {
     pub sound: Option<bool>,
     /// Desktops that are started for people have a printer.
     pub printing: Option<bool>,
+    /// They may hear microphones of people's viewers.
+    pub microphone: Option<bool>,
     /// Reverse proxies whose word on the client's address counts.
     pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
@@ -209,6 +212,7 @@ impl Config {
                 "remember" => entry.time_or_never().map(|value| config.remember = Some(value)),
                 "sound" => entry.flag().map(|value| config.sound = Some(value)),
                 "printing" => entry.flag().map(|value| config.printing = Some(value)),
+                "microphone" => entry.flag().map(|value| config.microphone = Some(value)),
                 "trusted-proxy" => {
                     entry.networks().map(|value| config.trusted_proxies = Some(value))
                 }
@@ -513,7 +517,8 @@ mod tests {
                     audit-log = '/a'\nacme = ['Desk.example.org', 'localhost']\n\
                     acme-contact = 'a@example.org'\nacme-directory = 'https://ca/dir'\n\
                     acme-roots = '/r'\nquic = false\nsharing = false\nopening = 'ask'\n\
-                    remember = '7d'\nsound = false\nprinting = false\nend-idle = '8h'\n\
+                    remember = '7d'\nsound = false\nprinting = false\nmicrophone = false\n\
+                    end-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\n\
                     banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
@@ -532,6 +537,7 @@ mod tests {
             remember: Some(Duration::from_secs(7 * 86_400)),
             sound: Some(false),
             printing: Some(false),
+            microphone: Some(false),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
                 "10.0.0.0/8".parse().unwrap(),

@@ -142,6 +142,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         .chain([(OPENING_VARIABLE, options.opening.word().to_owned())])
         .chain((!options.sound).then(|| ("THINC_SOUND", "off".to_owned())))
         .chain((!options.printing).then(|| ("THINC_PRINTING", "off".to_owned())))
+        .chain((!options.microphone).then(|| ("THINC_MICROPHONE", "off".to_owned())))
         .collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -45,6 +45,7 @@ const PASSED_ON: [&str; 9] = [
     OPENING_VARIABLE,
     "THINC_SOUND",
     "THINC_PRINTING",
+    "THINC_MICROPHONE",
 ];
 
 /// Returns when everything of this login has ended.

@@ -50,6 +50,8 @@ pub struct BrokerOptions {
     pub sound: bool,
     /// Desktops have a printer.
     pub printing: bool,
+    /// Desktops may hear microphones of their people's viewers.
+    pub microphone: bool,
     /// QUIC, on the UDP ports of the same numbers.
     pub quic: bool,
     /// Reverse proxies whose word on the client's address counts.
@@ -88,6 +90,7 @@ impl BrokerOptions {
             remember: file.remember.unwrap_or(REMEMBER),
             sound: file.sound.unwrap_or(true),
             printing: file.printing.unwrap_or(true),
+            microphone: file.microphone.unwrap_or(true),
             quic: file.quic.unwrap_or(true),
             trusted_proxies: command_line
                 .trusted_proxies

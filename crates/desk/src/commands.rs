@@ -415,10 +415,12 @@ impl Server {
     }
 
     fn record_latency(&mut self, id: ClientId, number: u32, params: LatencyParams) -> Outcome {
+        let waiting = self.microphone.delay();
         let record = self.record(id, params.channel)?;
+        let waiting = if record.source == Source::Microphone { waiting } else { 0 };
         let reply = RecordLatency {
             sink_usec: 0,
-            source_usec: record.duration(record.pending()),
+            source_usec: record.duration(record.pending()) + waiting,
             playing: !record.described.corked,
             local_time: params.now,
             remote_time: params.now,
@@ -546,7 +548,7 @@ impl Server {
     fn device(&mut self, source: Source) -> &mut crate::mixer::Output {
         match source {
             Source::Monitor => &mut self.output,
-            Source::Microphone => &mut self.microphone,
+            Source::Microphone => &mut self.input,
         }
     }
 }

@@ -146,7 +146,7 @@ impl Server {
                 (MONITOR_TITLE, c"monitor", c"audio-speakers", Some(SINK), &self.output)
             }
             Source::Microphone => {
-                (MICROPHONE_TITLE, c"sound", c"audio-input-microphone", None, &self.microphone)
+                (MICROPHONE_TITLE, c"sound", c"audio-input-microphone", None, &self.input)
             }
         };
         SourceInfo {

@@ -6,9 +6,13 @@
 //! both          version u8                       first, and once
 //! sound server  marks u8 | time u64 | 960 × f32  marks: 1 silence follows, 2 discontinuity
 //!               4 u8 | count u8 | count × (length u8 | name)    who plays, once that changes
-//! session       listening u8 | latency u32       whenever one of them changes
+//!               5 u8 | blocks u8                 so many blocks of the microphone are recorded
+//!                                                next; 0: no program records it any more
+//! session       0 u8 | listening u8 | latency u32      whenever one of them changes
+//!               1 u8 | 240 × f32                 a block of the microphone, for each of `blocks`
 //! ```
-//! All numbers are little-endian. The sound server and a restarted session process may be of
+//! All numbers are little-endian. A session that has no microphone brings no blocks, or silent
+//! ones. The sound server and a restarted session process may be of
 //! different builds, so the version says whether they understand each other.
 
 /// Microseconds; of CLOCK_MONOTONIC where a moment is meant.
@@ -24,10 +28,18 @@ pub const FRAME_SAMPLES: usize = 480;
 pub const FRAME_TIME: Micros = 10_000;
 /// Bytes of a frame on the socket.
 pub const FRAME_BYTES: usize = 1 + 8 + FRAME_SAMPLES * CHANNELS * 4;
-/// Bytes of what the session process says.
-pub const WISH_BYTES: usize = 5;
+/// Bytes of a wish.
+pub const WISH_BYTES: usize = 6;
+/// Samples of a block of the microphone: 5 ms of one channel.
+pub const MICROPHONE_SAMPLES: usize = 240;
+/// Bytes of one on the socket.
+pub const MICROPHONE_BYTES: usize = 1 + MICROPHONE_SAMPLES * 4;
+/// A block of the microphone, from -1 to 1.
+pub type MicrophoneBlock = Box<[f32; MICROPHONE_SAMPLES]>;
+/// Most blocks of the microphone for which the session process is asked at once.
+pub const MICROPHONE_BLOCKS_MAX: u8 = 8;
 /// First byte of both sides.
-pub const LINK_VERSION: u8 = 2;
+pub const LINK_VERSION: u8 = 3;
 /// Longest latency that is reported to programs: 1 s. Players delay their pictures by it.
 pub const LATENCY_MAX: Micros = 1_000_000;
 
@@ -41,6 +53,11 @@ pub const MESSAGE_BYTES_MAX: usize = FRAME_BYTES;
 const SILENCE_FOLLOWS: u8 = 1;
 const DISCONTINUITY: u8 = 2;
 const PLAYERS: u8 = 4;
+const MICROPHONE: u8 = 5;
+
+/// First bytes of what the session process says.
+const WISH: u8 = 0;
+const BLOCK: u8 = 1;
 
 const _: () = assert!(2 + PLAYERS_MAX * (1 + NAME_BYTES_MAX) <= MESSAGE_BYTES_MAX);
 
@@ -74,8 +91,7 @@ impl Frame {
         let (time, rest) = rest.split_at(8);
         let mut samples = Box::new([0.0; FRAME_SAMPLES * CHANNELS]);
         for (sample, bytes) in samples.iter_mut().zip(rest.as_chunks::<4>().0) {
-            let value = f32::from_le_bytes(*bytes);
-            *sample = if value.is_finite() { value.clamp(-1.0, 1.0) } else { 0.0 };
+            *sample = limited(f32::from_le_bytes(*bytes));
         }
         Frame {
             time: Micros::from_le_bytes(time.try_into().expect("it was split at 8")),
@@ -86,6 +102,11 @@ impl Frame {
     }
 }
 
+/// A sample that can be played.
+fn limited(sample: f32) -> f32 {
+    if sample.is_finite() { sample.clamp(-1.0, 1.0) } else { 0.0 }
+}
+
 /// What the sound server tells the session process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -93,14 +114,21 @@ pub enum Message {
     Frame(Frame),
     /// Names of the programs that play now; valid UTF-8, or what is left of it.
     Players(Vec<String>),
+    /// So many blocks of the microphone are recorded next; 0: no program records it any more.
+    Microphone(u8),
 }
 
-/// Bytes that are no message: the sound server is of another build, or broken.
+/// Bytes that are no message: the other side is of another build, or broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Its first byte.
-    #[error("byte {0} begins no message of the sound server")]
+    #[error("byte {0} begins no message of the link")]
     Unknown(u8),
+    /// Beyond `MICROPHONE_BLOCKS_MAX`.
+    #[error(
+        "the sound server asks for {0} blocks of the microphone, {MICROPHONE_BLOCKS_MAX} at most"
+    )]
+    Microphone(u8),
     /// Beyond `PLAYERS_MAX`.
     #[error("the sound server tells of {0} programs that play, {PLAYERS_MAX} at most")]
     Players(u8),
@@ -121,11 +149,22 @@ impl Message {
         }
     }
 
+    /// Appends for how many blocks of the microphone the session process is asked.
+    pub fn encode_microphone(blocks: u8, bytes: &mut Vec<u8>) {
+        bytes.extend([MICROPHONE, blocks.min(MICROPHONE_BLOCKS_MAX)]);
+    }
+
     /// Reads the first message and how long it is; None: not all of it is there.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, MessageError> {
         match bytes.first() {
             None => Ok(None),
             Some(&PLAYERS) => decode_players(bytes),
+            Some(&MICROPHONE) => match bytes.get(1) {
+                Some(&blocks) if blocks > MICROPHONE_BLOCKS_MAX => {
+                    Err(MessageError::Microphone(blocks))
+                }
+                blocks => Ok(blocks.map(|&blocks| (Message::Microphone(blocks), 2))),
+            },
             Some(&marks) if marks < PLAYERS => {
                 let frame = bytes.first_chunk().map(Frame::decode);
                 Ok(frame.map(|frame| (Message::Frame(frame), FRAME_BYTES)))
@@ -154,6 +193,43 @@ fn decode_players(bytes: &[u8]) -> Result<Option<(Message, usize)>, MessageError
     Ok(Some((Message::Players(players), at)))
 }
 
+/// What the session process tells the sound server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SessionMessage {
+    /// What it wants.
+    Wish(Wish),
+    /// A block of the microphone.
+    Microphone(MicrophoneBlock),
+}
+
+impl SessionMessage {
+    /// Appends a block of the microphone.
+    pub fn encode_microphone(block: &[f32; MICROPHONE_SAMPLES], bytes: &mut Vec<u8>) {
+        bytes.push(BLOCK);
+        bytes.extend(block.iter().flat_map(|sample| sample.to_le_bytes()));
+    }
+
+    /// Reads the first message and how long it is; None: not all of it is there. Samples out of
+    /// range are limited.
+    pub fn decode(bytes: &[u8]) -> Result<Option<(SessionMessage, usize)>, MessageError> {
+        match bytes.first() {
+            None => Ok(None),
+            Some(&WISH) => Ok(bytes
+                .first_chunk()
+                .map(|&wish| (SessionMessage::Wish(Wish::decode(wish)), WISH_BYTES))),
+            Some(&BLOCK) => {
+                let Some(samples) = bytes.get(1..MICROPHONE_BYTES) else { return Ok(None) };
+                let mut block = Box::new([0.0; MICROPHONE_SAMPLES]);
+                for (sample, bytes) in block.iter_mut().zip(samples.as_chunks::<4>().0) {
+                    *sample = limited(f32::from_le_bytes(*bytes));
+                }
+                Ok(Some((SessionMessage::Microphone(block), MICROPHONE_BYTES)))
+            }
+            Some(&other) => Err(MessageError::Unknown(other)),
+        }
+    }
+}
+
 /// What the session process wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
@@ -169,11 +245,11 @@ impl Wish {
     pub fn encode(self) -> [u8; WISH_BYTES] {
         let latency = self.latency.min(LATENCY_MAX) as u32;
         let [a, b, c, d] = latency.to_le_bytes();
-        [u8::from(self.listening), a, b, c, d]
+        [WISH, u8::from(self.listening), a, b, c, d]
     }
 
     /// Reads it.
-    pub fn decode([listening, a, b, c, d]: [u8; WISH_BYTES]) -> Wish {
+    pub fn decode([_, listening, a, b, c, d]: [u8; WISH_BYTES]) -> Wish {
         let latency = Micros::from(u32::from_le_bytes([a, b, c, d]));
         Wish { listening: listening != 0, latency: latency.min(LATENCY_MAX) }
     }
@@ -225,7 +301,7 @@ mod tests {
         bytes.clear();
         Message::encode_players(&["mpv".into()], &mut bytes);
         assert_eq!(bytes, [4, 1, 3, b'm', b'p', b'v']);
-        assert_eq!(Message::decode(&[5]), Err(MessageError::Unknown(5)));
+        assert_eq!(Message::decode(&[6]), Err(MessageError::Unknown(6)));
         // A longer message would not fit the reader's buffer.
         assert_eq!(Message::decode(&[4, 17]), Err(MessageError::Players(17)));
         assert_eq!(Message::decode(&[4, 1, 65]), Err(MessageError::Name(65)));
@@ -234,10 +310,39 @@ mod tests {
     #[test]
     fn a_wish_is_limited_at_both_ends() {
         let wish = Wish { listening: true, latency: 150_000 };
-        assert_eq!(wish.encode(), [1, 0xf0, 0x49, 2, 0]);
+        assert_eq!(wish.encode(), [0, 1, 0xf0, 0x49, 2, 0]);
         assert_eq!(Wish::decode(wish.encode()), wish);
         let long = Wish { listening: false, latency: Micros::MAX };
         assert_eq!(Wish::decode(long.encode()).latency, LATENCY_MAX);
-        assert_eq!(Wish::decode([0, 255, 255, 255, 255]).latency, LATENCY_MAX);
+        assert_eq!(Wish::decode([0, 0, 255, 255, 255, 255]).latency, LATENCY_MAX);
+    }
+
+    #[test]
+    fn the_microphone_is_asked_for_and_brought_in_blocks() {
+        let mut bytes = Vec::new();
+        Message::encode_microphone(3, &mut bytes);
+        assert_eq!(bytes, [5, 3]);
+        assert_eq!(Message::decode(&bytes), Ok(Some((Message::Microphone(3), 2))));
+        assert_eq!(Message::decode(&bytes[..1]), Ok(None));
+        assert_eq!(Message::decode(&[5, 9]), Err(MessageError::Microphone(9)));
+        let mut block = [0.0; MICROPHONE_SAMPLES];
+        (block[0], block[1], block[239]) = (0.5, f32::INFINITY, -7.0);
+        bytes.clear();
+        SessionMessage::encode_microphone(&block, &mut bytes);
+        bytes.extend(Wish { listening: true, latency: 9 }.encode());
+        assert_eq!(bytes[..5], [1, 0, 0, 0, 0x3f]);
+        for cut in 0..MICROPHONE_BYTES {
+            assert_eq!(SessionMessage::decode(&bytes[..cut]), Ok(None), "cut at {cut}");
+        }
+        let Ok(Some((SessionMessage::Microphone(read), MICROPHONE_BYTES))) =
+            SessionMessage::decode(&bytes)
+        else {
+            panic!("it is whole")
+        };
+        assert_eq!((read[0], read[1], read[239]), (0.5, 0.0, -1.0));
+        let wish = SessionMessage::Wish(Wish { listening: true, latency: 9 });
+        let read = SessionMessage::decode(&bytes[MICROPHONE_BYTES..]);
+        assert_eq!(read, Ok(Some((wish, WISH_BYTES))));
+        assert_eq!(SessionMessage::decode(&[2]), Err(MessageError::Unknown(2)));
     }
 }

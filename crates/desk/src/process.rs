@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use crate::link::{Frame, LINK_VERSION, Message, Micros, WISH_BYTES, Wish};
+use crate::link::{Frame, LINK_VERSION, Message, Micros, SessionMessage, Wish};
 use crate::printing;
 use crate::server::{ClientId, Server};
 use crate::sockets::{ServiceSockets, Sockets};
@@ -36,6 +36,8 @@ const READ_BYTES: usize = 64 << 10;
 /// Sound on its way to the session process, which the kernel keeps: about 80 ms. More would only
 /// become delay; a frame that does not fit is left out.
 const LINK_BUFFER_BYTES: usize = 32 << 10;
+/// Bytes read from the session process at a time: four blocks of the microphone.
+const LINK_READ_BYTES: usize = 4 << 10;
 /// After a failure to accept, for example without a free descriptor.
 pub(crate) const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -171,6 +173,8 @@ struct Link {
     rest: Vec<u8>,
     /// Who plays, as it is to be told; the newest only.
     players: Option<Vec<String>>,
+    /// For how many blocks of the microphone it is to be asked.
+    microphone: Option<u8>,
     /// Wakes the task that writes the rest.
     blocked: Arc<Notify>,
     has_gap: bool,
@@ -201,8 +205,23 @@ impl Link {
         }
     }
 
+    /// Asks for so many blocks of the microphone more; 0: no program records any more.
+    fn ask_microphone(&mut self, blocks: u8) {
+        let before = self.microphone.unwrap_or(0);
+        self.microphone = Some(if blocks == 0 { 0 } else { before + blocks });
+        self.flush();
+        if !self.rest.is_empty() {
+            self.blocked.notify_one();
+        }
+    }
+
     fn flush(&mut self) {
         loop {
+            if self.rest.is_empty()
+                && let Some(blocks) = self.microphone.take()
+            {
+                Message::encode_microphone(blocks, &mut self.rest);
+            }
             if self.rest.is_empty() {
                 let Some(players) = self.players.take() else { return };
                 Message::encode_players(&players, &mut self.rest);
@@ -223,7 +242,8 @@ impl Desk {
 
     /// Changes the server, then wakes who has to act on it.
     fn with_server<R>(&self, act: impl FnOnce(&mut Server) -> R) -> R {
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
         let result = act(&mut state.server);
         for id in state.server.take_ready() {
             if let Some(program) = state.programs.get(&id) {
@@ -234,6 +254,12 @@ impl Desk {
             && let Some(link) = &mut state.link
         {
             link.tell_players(players);
+        }
+        // Without a session process nothing is asked for: the microphone is silent.
+        if let Some(link) = &mut state.link
+            && let Some(blocks) = state.server.take_microphone_request()
+        {
+            link.ask_microphone(blocks);
         }
         let next = state.server.next_tick();
         let is_earlier = next.is_some_and(|next| state.armed.is_none_or(|armed| next < armed));
@@ -384,10 +410,12 @@ impl Desk {
                 stream: stream.clone(),
                 rest: vec![LINK_VERSION],
                 players: Some(players),
+                microphone: None,
                 blocked: blocked.clone(),
                 has_gap: false,
             });
             drop(state);
+            self.with_server(Server::handle_link);
             tokio::spawn(self.clone().serve_session(stream, number, blocked));
         }
     }
@@ -405,17 +433,16 @@ impl Desk {
         }
     }
 
-    /// Reads wishes, and writes what the kernel has not taken at once. Ends without an error if
-    /// there is a newer connection.
+    /// Reads what the session process says, and writes what the kernel has not taken at once. Ends
+    /// without an error if there is a newer connection.
     async fn follow_session(
         &self,
         stream: &UnixStream,
         number: u64,
         blocked: &Notify,
     ) -> io::Result<()> {
-        let (mut bytes, mut filled) = ([0; WISH_BYTES], 0);
-        // The version, then wishes.
-        let mut wanted = 1;
+        let (mut bytes, mut filled) = ([0; LINK_READ_BYTES], 0);
+        let mut is_version_known = false;
         loop {
             let interest = {
                 let mut state = self.state();
@@ -433,7 +460,7 @@ impl Desk {
                     if !ready?.is_readable() {
                         continue;
                     }
-                    match stream.try_read(&mut bytes[filled..wanted]) {
+                    match stream.try_read(&mut bytes[filled..]) {
                         Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                         Ok(read) => filled += read,
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -442,17 +469,27 @@ impl Desk {
                 }
                 () = blocked.notified() => {}
             }
-            if filled < wanted {
-                continue;
-            }
-            filled = 0;
-            if std::mem::replace(&mut wanted, WISH_BYTES) == WISH_BYTES {
-                self.with_server(|server| server.set_wish(Wish::decode(bytes), now()));
-            } else if bytes[0] != LINK_VERSION {
+            let mut taken = 0;
+            if filled > 0 && !std::mem::replace(&mut is_version_known, true) {
                 let version = bytes[0];
-                let reason = format!("it speaks version {version} of the link, not {LINK_VERSION}");
-                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                if version != LINK_VERSION {
+                    let reason =
+                        format!("it speaks version {version} of the link, not {LINK_VERSION}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+                }
+                taken = 1;
             }
+            while let Some((message, length)) = SessionMessage::decode(&bytes[taken..filled])
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?
+            {
+                taken += length;
+                self.with_server(|server| match message {
+                    SessionMessage::Wish(wish) => server.set_wish(wish, now()),
+                    SessionMessage::Microphone(block) => server.handle_microphone(block),
+                });
+            }
+            bytes.copy_within(taken..filled, 0);
+            filled -= taken;
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Record {
     /// Only this stream of those that are played.
     pub(crate) only: Option<u32>,
     fragment: usize,
+    /// It shows how loud it is, and keeps nothing: mixers open such streams of each device.
+    is_meter: bool,
     resampler: FromMix,
     gains: Vec<f32>,
     pending: Vec<u8>,
@@ -62,6 +64,7 @@ impl Record {
             source,
             only,
             fragment,
+            is_meter: peaks,
             gains: Vec::new(),
             pending: Vec::new(),
             sent: 0,
@@ -93,7 +96,7 @@ impl Record {
     /// The rate was checked.
     pub(crate) fn set_rate(&mut self, rate: u32) {
         self.described.spec.sample_rate = rate;
-        self.resampler = FromMix::new(rate, matches!(self.resampler, FromMix::Peaks { .. }));
+        self.resampler = FromMix::new(rate, self.is_meter);
     }
 
     pub(crate) fn set_fragment(&mut self, bytes: usize) {
@@ -123,6 +126,12 @@ impl Record {
 
     pub(crate) fn needs_tick(&self) -> bool {
         !self.described.corked
+    }
+
+    /// It is a reason to open the viewer's microphone.
+    pub(crate) fn needs_microphone(&self) -> bool {
+        let is_recording = !self.described.corked && !self.is_meter;
+        is_recording && self.source == Source::Microphone && self.only.is_none()
     }
 
     /// Microseconds of sound in so many of its bytes.

@@ -14,8 +14,9 @@ use pulseaudio::protocol::{
 };
 
 use crate::devices;
-use crate::link::{CHANNELS, Frame, Micros, PLAYERS_MAX, Wish};
+use crate::link::{CHANNELS, Frame, MicrophoneBlock, Micros, PLAYERS_MAX, Wish};
 use crate::message::{self, Deframer, Message, Seek};
+use crate::microphone::Microphone;
 use crate::mixer::{Frames, Output};
 use crate::playback::Playback;
 use crate::record::{Record, Source};
@@ -80,7 +81,9 @@ pub struct Server {
     pub(crate) playbacks: BTreeMap<u32, (ClientId, Playback)>,
     pub(crate) records: BTreeMap<u32, (ClientId, Record)>,
     pub(crate) output: Output,
-    pub(crate) microphone: Output,
+    /// The volume of the microphone.
+    pub(crate) input: Output,
+    pub(crate) microphone: Microphone,
     pub(crate) wish: Wish,
     next_index: u32,
     clock: Option<Clock>,
@@ -104,7 +107,8 @@ impl Server {
             playbacks: BTreeMap::new(),
             records: BTreeMap::new(),
             output: Output::new(),
-            microphone: Output::new(),
+            input: Output::new(),
+            microphone: Microphone::default(),
             wish: Wish::default(),
             next_index: 0,
             clock: None,
@@ -206,6 +210,22 @@ impl Server {
     /// What it wanted last.
     pub fn wish(&self) -> Wish {
         self.wish
+    }
+
+    /// The session process has connected; what its predecessor was asked for does not come.
+    pub fn handle_link(&mut self) {
+        self.microphone.handle_link();
+    }
+
+    /// What the viewer's microphone hears, or silence.
+    pub fn handle_microphone(&mut self, block: MicrophoneBlock) {
+        self.microphone.push(block);
+    }
+
+    /// For how many blocks of the microphone the session process is to be asked; 0: nobody records
+    /// any more. None: there is nothing to say.
+    pub fn take_microphone_request(&mut self) -> Option<u8> {
+        self.microphone.take_request(self.step as usize)
     }
 
     /// Bytes of a program.
@@ -314,8 +334,8 @@ impl Server {
             }
         }
         self.output.finish(&mut mix);
-        // Silent until a microphone is connected.
-        block.fill(0.0);
+        self.microphone.read(&mut block);
+        self.input.finish(&mut block);
         for (_, record) in self.records.values_mut() {
             match record.source {
                 _ if record.only.is_some() => {}
@@ -375,6 +395,8 @@ impl Server {
         if !heard().eq(self.heard.iter().copied()) {
             (self.heard, self.is_heard_told) = (heard().collect(), false);
         }
+        let is_recorded = self.records.values().any(|(_, record)| record.needs_microphone());
+        self.microphone.set_recorded(is_recorded);
         self.step = blocks_per_tick(shortest, self.wish.listening);
         match self.clock {
             None if needs_tick => self.clock = Some(Clock { started: now, blocks: 0 }),

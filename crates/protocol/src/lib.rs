@@ -13,6 +13,7 @@ pub mod file;
 pub mod file_bundle;
 pub mod framing;
 pub mod limits;
+pub mod microphone;
 pub mod parity;
 pub mod people;
 pub mod print;

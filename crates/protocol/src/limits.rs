@@ -119,6 +119,8 @@ pub const SOUND_BACK_MAX: u8 = 8;
 pub const SOUND_PLAYERS_MAX: usize = 16;
 /// Lengths that a frame of sound may have, in samples at 48 kHz: 2.5, 5, 10 and 20 ms.
 pub const SOUND_FRAME_SAMPLES: [u16; 4] = [120, 240, 480, 960];
+/// Most packets of a viewer's microphone in a second: frames of 5 ms, and a tenth more.
+pub const MICROPHONE_PACKETS_PER_SECOND_MAX: u32 = 220;
 /// Most entries in an offer of files.
 pub const FILE_ENTRIES_MAX: usize = 10_000;
 /// Most components of an offered path.

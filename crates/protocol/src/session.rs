@@ -13,6 +13,7 @@ use crate::limits::{
     CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, NOTICE_BYTES_MAX,
     TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
 };
+use crate::microphone::MicrophoneWant;
 use crate::people::{
     OpenInvitation, People, PersonPointer, Shared, decode_invitations, encode_invitations,
 };
@@ -88,6 +89,8 @@ pub enum SessionMessage<'a> {
     /// Names of the programs that play now, at most `SOUND_PLAYERS_MAX`; to a viewer that has sent
     /// `SoundWant`.
     SoundPlayers(Vec<String>),
+    /// Whether the viewer's microphone is wanted; to a viewer with `ViewerCaps::MICROPHONE`.
+    MicrophoneWant(MicrophoneWant),
     /// A message about files.
     File(FileMessage),
     /// The session ends the connection.
@@ -136,6 +139,8 @@ impl SessionCaps {
     pub const RELATIVE: u32 = 1 << 3;
     /// Has sound, and accepts `SoundWant`, if the viewer has `ViewerCaps::SOUND`.
     pub const SOUND: u32 = 1 << 4;
+    /// May want the microphone of a viewer with `ViewerCaps::MICROPHONE`.
+    pub const MICROPHONE: u32 = 1 << 5;
     /// Accepts offers of files from the viewer.
     pub const FILES: u32 = 1 << 6;
 }
@@ -284,6 +289,7 @@ mod kind {
     pub(super) const SOUND_FORMAT: u8 = 0x17;
     pub(super) const SOUND: u8 = 0x18;
     pub(super) const SOUND_PLAYERS: u8 = 0x19;
+    pub(super) const MIC_WANT: u8 = 0x1b;
     pub(super) const PEOPLE: u8 = 0x20;
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
@@ -330,6 +336,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x17 SOUND FORMAT see `SoundFormat`
     /// 0x18 SOUND        see `SoundPacket`
     /// 0x19 SOUND PLAYERS   count varint | for each: name text
+    /// 0x1b MIC WANT     see `MicrophoneWant`
     /// 0x20 PEOPLE       own number varint | count varint | for each: number varint |
     ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
@@ -395,6 +402,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::SoundPlayers(players) => {
                 put_message(out, kind::SOUND_PLAYERS, |out| sound::put_players(out, players))
+            }
+            SessionMessage::MicrophoneWant(want) => {
+                put_message(out, kind::MIC_WANT, |out| want.encode_body(out))
             }
             SessionMessage::Notice(text) => {
                 put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
@@ -511,6 +521,10 @@ impl<'a> SessionMessage<'a> {
             kind::SOUND_PLAYERS => (
                 SessionMessage::SoundPlayers(sound::read_players(&mut reader)?),
                 "a list of programs that play",
+            ),
+            kind::MIC_WANT => (
+                SessionMessage::MicrophoneWant(MicrophoneWant::decode_body(&mut reader)?),
+                "a wanted microphone",
             ),
             kind::PEOPLE => {
                 (SessionMessage::People(People::decode_body(&mut reader)?), "a list of people")

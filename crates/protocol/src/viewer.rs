@@ -14,6 +14,7 @@ use crate::limits::{
     LAYOUT_NAME_BYTES_MAX, NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX,
     TOUCH_IDS_MAX,
 };
+use crate::microphone::{MicrophonePacket, MicrophoneState};
 use crate::people::Share;
 use crate::retained::RetainedTiles;
 use crate::sound::{SoundState, SoundWant};
@@ -65,6 +66,10 @@ pub enum ViewerMessage {
     SoundWant(SoundWant),
     /// What it plays.
     SoundState(SoundState),
+    /// What its microphone hears; as a datagram, or on the stream, while the session wants it.
+    Microphone(MicrophonePacket),
+    /// Whether it gives its microphone; after a `MicrophoneWant`.
+    MicrophoneState(MicrophoneState),
     /// The owner asks to share the session, or to change what a guest may do.
     Share(Share),
     /// The owner chooses in which directions the clipboard is shared with their viewers; only after
@@ -207,6 +212,8 @@ impl ViewerCaps {
     pub const CLIP_POLICY: u32 = 1 << 20;
     /// Plays sound: accepts `SoundFormat` and `Sound` once it has sent `SoundWant`.
     pub const SOUND: u32 = 1 << 21;
+    /// May give a microphone: accepts `MicrophoneWant`.
+    pub const MICROPHONE: u32 = 1 << 22;
     /// Prints what programs of the session print: accepts offers of files for that.
     pub const PRINTS: u32 = 1 << 23;
 }
@@ -335,6 +342,8 @@ mod kind {
     pub(super) const EARLY: u8 = 0x17;
     pub(super) const SOUND_WANT: u8 = 0x18;
     pub(super) const SOUND_STATE: u8 = 0x19;
+    pub(super) const MIC: u8 = 0x1a;
+    pub(super) const MIC_STATE: u8 = 0x1b;
     pub(super) const SHARE: u8 = 0x20;
     pub(super) const CLIP_POLICY: u8 = 0x21;
 }
@@ -384,6 +393,8 @@ impl ViewerMessage {
     /// 0x17 EARLY    offset varint64 | count varint | bytes
     /// 0x18 SOUND WANT  see `SoundWant`
     /// 0x19 SOUND STATE  see `SoundState`
+    /// 0x1a MIC      see `SoundPacket`
+    /// 0x1b MIC STATE  see `MicrophoneState`
     /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
@@ -464,6 +475,12 @@ impl ViewerMessage {
             ViewerMessage::SoundState(state) => {
                 put_message(out, kind::SOUND_STATE, |out| state.encode_body(out))
             }
+            ViewerMessage::Microphone(packet) => {
+                put_message(out, kind::MIC, |out| packet.encode_body(out))
+            }
+            ViewerMessage::MicrophoneState(state) => {
+                put_message(out, kind::MIC_STATE, |out| state.encode_body(out))
+            }
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
@@ -528,6 +545,14 @@ impl ViewerMessage {
             kind::SOUND_STATE => (
                 ViewerMessage::SoundState(SoundState::decode_body(&mut reader)?),
                 "a state of sound",
+            ),
+            kind::MIC => (
+                ViewerMessage::Microphone(MicrophonePacket::decode_body(&mut reader)?),
+                "a microphone's sound",
+            ),
+            kind::MIC_STATE => (
+                ViewerMessage::MicrophoneState(MicrophoneState::decode_body(&mut reader)?),
+                "a microphone's state",
             ),
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")

@@ -8,6 +8,7 @@ use thinc_protocol::command::{
     BitmapDepth, Command, CommandReader, CommandWriter, Compression, Encoding,
 };
 use thinc_protocol::framing::{Deframer, MessageFrame};
+use thinc_protocol::microphone::{MicrophonePacket, MicrophoneState, MicrophoneWant};
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
@@ -227,6 +228,24 @@ fn viewer_messages_have_these_bytes() {
                 ..SoundState::default()
             }),
             vec![25, 8, 0xac, 2, 0, 0, 0, 0, 0, 3],
+        ),
+        (
+            ViewerMessage::Microphone(MicrophonePacket::new(&SoundPacket {
+                generation: 7,
+                number: 300,
+                time: 10_000,
+                silence_follows: false,
+                discontinuity: true,
+                frames: vec![
+                    SoundFrame { back: 0, bytes: &[1, 2] },
+                    SoundFrame { back: 1, bytes: &[3] },
+                ],
+            })),
+            vec![26, 14, 7, 0xac, 2, 0x90, 0x4e, 2, 2, 0, 2, 1, 2, 1, 1, 3],
+        ),
+        (
+            ViewerMessage::MicrophoneState(MicrophoneState { generation: 7, given: true }),
+            vec![27, 2, 7, 1],
         ),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
@@ -463,6 +482,15 @@ fn session_messages_have_these_bytes() {
             vec![24, 8, 0, 0, 0, 1, 1, 0, 1, 9],
         ),
         (
+            SessionMessage::MicrophoneWant(MicrophoneWant {
+                generation: 7,
+                wanted: true,
+                channels: 1,
+                frame: 480,
+            }),
+            vec![27, 5, 7, 1, 1, 0xe0, 3],
+        ),
+        (
             SessionMessage::SoundPlayers(vec!["mpv".into(), String::new()]),
             vec![25, 6, 2, 3, b'm', b'p', b'v', 0],
         ),
@@ -550,6 +578,9 @@ fn session_messages_out_of_bounds_are_refused() {
         (24, &[1, 9, 1, 0, 1, 0, 2, 9], "a frame cut off"),
         (24, &[1, 9, 1, 0, 1, 0, 1, 9, 9], "more than a sound"),
         (24, &[1, 9, 1, 0, 1, 0, 0xb1, 9], "a frame over the limit"),
+        (27, &[1, 2, 1, 0xe0, 3], "a microphone neither wanted nor not"),
+        (27, &[1, 1, 3, 0xe0, 3], "a microphone of three channels"),
+        (27, &[1, 1, 1, 0xe1, 3], "no such length of a microphone's frame"),
         (25, &[17], "programs too many"),
         (25, &[1, 1, 7], "a control character in a program's name"),
         (25, &[1, 0, 0], "more than the programs"),

@@ -19,6 +19,8 @@ pub struct Rights {
     pub clipboard_to_viewer: bool,
     /// It hears what programs play; decided when it connects.
     pub sound: bool,
+    /// Programs may hear its microphone; decided when it connects.
+    pub microphone: bool,
     /// It may send files to the session, and is offered files, and what programs print.
     pub files: bool,
 }
@@ -31,6 +33,7 @@ impl Rights {
         clipboard_to_session: true,
         clipboard_to_viewer: true,
         sound: true,
+        microphone: true,
         files: true,
     };
     /// A viewer that only sees the screen, and hears.
@@ -40,6 +43,7 @@ impl Rights {
         clipboard_to_session: false,
         clipboard_to_viewer: false,
         sound: true,
+        microphone: false,
         files: false,
     };
 

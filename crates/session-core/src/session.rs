@@ -14,12 +14,12 @@ mod delivery;
 mod displays;
 mod files;
 mod input;
+mod microphone;
 mod people;
 mod rights;
 mod sound;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_files::FilesPolicy;
@@ -55,7 +55,7 @@ use crate::viewer::{ProposalStats, SessionContext, Viewer, ViewerId, ViewerStats
 
 use displays::Outputs;
 use input::QueuedRequest;
-use sound::SoundLatency;
+use sound::SessionSound;
 
 /// Most requests that wait for the driver. Past it motion is dropped, and a viewer that sends keys
 /// is disconnected.
@@ -188,10 +188,7 @@ pub struct Session {
     scheduling: Scheduling,
     lossy: LossyPolicy,
     video: VideoPolicy,
-    has_sound: bool,
-    sound_latency: SoundLatency,
-    /// Programs that play.
-    players: Arc<[String]>,
+    sound: SessionSound,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -245,9 +242,7 @@ impl Session {
             scheduling: config.scheduling,
             lossy: config.lossy,
             video: config.video,
-            has_sound: false,
-            sound_latency: SoundLatency::default(),
-            players: Arc::default(),
+            sound: SessionSound::default(),
             #[cfg(feature = "mutations")]
             mutation: None,
         }
@@ -557,7 +552,8 @@ impl Session {
             scheduling: self.scheduling,
             lossy: self.lossy,
             video: self.video,
-            has_sound: self.has_sound,
+            has_sound: self.sound.is_on,
+            wants_microphones: self.sound.microphone.is_on,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
             files: self.files,
@@ -590,7 +586,8 @@ impl Session {
             scheduling: self.scheduling,
             lossy: self.lossy,
             video: self.video,
-            has_sound: self.has_sound,
+            has_sound: self.sound.is_on,
+            wants_microphones: self.sound.microphone.is_on,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
             files: self.files,
@@ -632,6 +629,7 @@ impl Session {
         self.departed.add(&self.viewers.remove(at).figures());
         self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
         self.deliveries.retain(|delivery| delivery.viewer != id);
+        self.update_microphone();
         if controlled {
             self.request_size();
         }
@@ -694,6 +692,7 @@ impl Session {
             self.viewers[at].count_message(self.now)?;
         }
         self.confirm_held_keys(at);
+        self.update_microphone();
         self.remember_keyboard(at, message);
         match message {
             // It is received all the same, so that the viewer does not repeat it.
@@ -762,9 +761,10 @@ impl Session {
             }
             ViewerMessage::Clip(message) => self.handle_clip(at, message, now),
             ViewerMessage::File(message) => self.handle_file(at, message, now),
-            ViewerMessage::SoundWant(_) | ViewerMessage::SoundState(_) => {
-                self.handle_sound_message(at, message, now)
-            }
+            ViewerMessage::SoundWant(_)
+            | ViewerMessage::SoundState(_)
+            | ViewerMessage::Microphone(_)
+            | ViewerMessage::MicrophoneState(_) => self.handle_sound_message(at, message, now),
             // The shell reads the reason, and the end of the stream follows.
             ViewerMessage::Close(_) => Ok(()),
         }

@@ -7,6 +7,7 @@ mod barriers;
 mod commit;
 mod delivery;
 mod figures;
+mod microphone;
 mod people;
 mod received;
 mod retained;
@@ -50,6 +51,7 @@ use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
 use background::Background;
+use microphone::MicrophoneLane;
 use people::{Notices, PeopleNews, SessionNews};
 use retained::Retained;
 use sound::SoundLane;
@@ -91,6 +93,12 @@ pub enum Violation {
     /// Messages of sound in a session without it, or by a viewer without it.
     #[error("a message of sound, which was not announced")]
     Sound,
+    /// A microphone that the session does not want.
+    #[error("a message of a microphone, which is not wanted")]
+    Microphone,
+    /// More of it than one that is heard.
+    #[error("more than {0} packets of a microphone in a second, for seconds")]
+    MicrophoneFlood(u32),
     /// A clipboard error.
     #[error(transparent)]
     Clipboard(#[from] ClipError),
@@ -230,6 +238,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) lossy: LossyPolicy,
     pub(crate) video: VideoPolicy,
     pub(crate) has_sound: bool,
+    pub(crate) wants_microphones: bool,
     /// Estimated encoding time of the jobs of all viewers.
     pub(crate) encode_work: Micros,
     pub(crate) clipboard: ClipboardPolicy,
@@ -272,6 +281,8 @@ pub(crate) struct Viewer {
     pub(crate) clipboard: Endpoint,
     /// If it plays the session's sound.
     sound: Option<SoundLane>,
+    /// If it may give a microphone.
+    pub(crate) microphone: Option<MicrophoneLane>,
     /// Its end of the files channel, and what else is sent behind the display.
     pub(crate) background: Background,
     estimate: SizeEstimate,
@@ -364,6 +375,10 @@ impl Viewer {
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
             clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
             sound: SoundLane::new(hello.caps, screen.has_sound && rights.sound),
+            microphone: MicrophoneLane::new(
+                hello.caps,
+                screen.wants_microphones && rights.microphone,
+            ),
             background: Background::new(rights.files(screen.files, hello.caps), hello.caps),
             estimate: SizeEstimate::default(),
             packed: Vec::new(),
@@ -766,7 +781,8 @@ impl Viewer {
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
             let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
             let files = if screen.files.take { SessionCaps::FILES } else { 0 };
-            let caps = clipboard | relative | self.datagram_caps() | self.sound_caps() | files;
+            let sound = self.sound_caps() | self.microphone_caps();
+            let caps = clipboard | relative | self.datagram_caps() | sound | files;
             let hello = SessionHello {
                 version: self.version,
                 caps,
@@ -812,6 +828,7 @@ impl Viewer {
         }
         self.notices.transmit(out);
         self.news.transmit(out);
+        self.transmit_microphone(out);
         self.transmit_background_control(out);
     }
 

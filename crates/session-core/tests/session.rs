@@ -108,6 +108,7 @@ impl Shell {
                 | SessionMessage::SoundFormat(_)
                 | SessionMessage::Sound(_)
                 | SessionMessage::SoundPlayers(_)
+                | SessionMessage::MicrophoneWant(_)
                 | SessionMessage::Notice(_)
                 | SessionMessage::BriefNotice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),

@@ -16,6 +16,7 @@ mod people;
 mod preferences;
 mod records;
 mod requests;
+mod sound;
 pub(crate) mod thumbnail;
 
 use std::collections::BTreeMap;
@@ -63,8 +64,6 @@ use crate::preferences::keeper::Keeper;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
 use crate::share::Sharing;
-use crate::sound::{self, SoundControl};
-use crate::sound_encoders::SoundEncoders;
 use crate::worker::{EncodeJob, Encoded, Workers};
 use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
@@ -75,6 +74,7 @@ use opening::OpeningState;
 use people::PeopleState;
 use preferences::PreferencesState;
 use requests::Blocked;
+use sound::SoundState;
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
@@ -205,12 +205,7 @@ pub(crate) struct Actor {
     commands: Vec<u8>,
     /// While a trace is recorded.
     recorder: Option<Recorder>,
-    sound: SoundEncoders,
-    /// None with `--sound off`.
-    sound_control: Option<SoundControl>,
-    /// What it was told last.
-    is_heard: bool,
-    sound_latency: Micros,
+    sound: SoundState,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
     /// The library that encodes video frames.
@@ -254,10 +249,8 @@ impl Actor {
         );
         let files = crate::files::start(config, &mut core, events.clone());
         let start = Instant::now();
-        let sound_control = config.desk_socket.as_ref().map(|socket| {
-            core.set_sound(true);
-            sound::connect(socket, start, events.clone())
-        });
+        let (socket, microphone) = (config.desk_socket.as_deref(), config.microphone);
+        let sound = SoundState::start(socket, microphone, &mut core, start, &events);
         ring.set_want_offscreen(config.offscreen);
         // An earlier session process may have ended while a video played.
         ring.set_want_video(false);
@@ -300,10 +293,7 @@ impl Actor {
             spare: Vec::new(),
             commands: Vec::new(),
             recorder: None,
-            sound: SoundEncoders::default(),
-            sound_control,
-            is_heard: false,
-            sound_latency: 0,
+            sound,
             video: config.video.policy(config.lossless),
             video_library: crate::video::library(&config.video_encoder),
             start,
@@ -479,10 +469,8 @@ impl Actor {
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Files(event) => self.handle_files(event),
             Event::Trace(stream) => self.start_trace(stream),
-            Event::Sound(frame) => {
-                let now = self.now();
-                self.sound.handle_frame(&frame, &mut self.core, now);
-            }
+            Event::Sound(frame) => self.handle_sound(&frame),
+            Event::Recorded(is_recorded) => self.handle_recorded(is_recorded),
             Event::Players(players) => self.core.handle_players(players),
             Event::Selection(event) => {
                 let now = self.now();
@@ -495,21 +483,6 @@ impl Actor {
                     self.blocked = Blocked::Free;
                 }
             }
-        }
-    }
-
-    /// Without a listener the sound server sends nothing; programs are told how late they are
-    /// heard.
-    fn update_listening(&mut self) {
-        let Some(control) = &self.sound_control else { return };
-        let is_heard = self.core.is_heard();
-        // After every message: the control has a lock.
-        if std::mem::replace(&mut self.is_heard, is_heard) != is_heard {
-            control.set_listening(is_heard);
-        }
-        let latency = self.core.sound_latency();
-        if std::mem::replace(&mut self.sound_latency, latency) != latency {
-            control.set_latency(Duration::from_micros(latency));
         }
     }
 
@@ -712,6 +685,14 @@ impl Actor {
                 break (CloseCode::Protocol, violation.to_string());
             }
             let message = match message {
+                ViewerMessage::Microphone(packet) => {
+                    if let Err(violation) = self.handle_microphone(viewer, &packet) {
+                        break (CloseCode::Protocol, violation.to_string());
+                    }
+                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    connection = again;
+                    continue;
+                }
                 ViewerMessage::Input(input) => {
                     self.people.handle_input(&mut self.core, viewer, input.event);
                     self.expiry.handle_input(now);

@@ -82,6 +82,8 @@ pub(crate) enum Event {
     Files(crate::files::FilesEvent),
     /// Programs of the session play this.
     Sound(crate::sound::SoundFrame),
+    /// A program of the session records the microphone, or none does any more.
+    Recorded(bool),
     /// These programs of the session play now.
     Players(Vec<String>),
     /// A trace was requested, to be written to this stream.

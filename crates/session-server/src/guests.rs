@@ -117,7 +117,8 @@ impl From<InvitationRefusal> for Refusal {
     }
 }
 
-/// Only who has control shares the clipboard, and nobody but the owner the screen's size.
+/// Only who has control shares the clipboard, and nobody but the owner the screen's size, a
+/// microphone or files.
 fn rights(guest: GuestRights) -> Rights {
     Rights {
         input: guest.control,
@@ -125,6 +126,7 @@ fn rights(guest: GuestRights) -> Rights {
         clipboard_to_session: guest.control && guest.clipboard_to_session,
         clipboard_to_viewer: guest.control && guest.clipboard_to_guest,
         sound: !guest.without_sound,
+        microphone: false,
         files: false,
     }
 }

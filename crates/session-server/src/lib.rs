@@ -24,6 +24,7 @@ mod listeners;
 mod local;
 pub mod log;
 mod memory;
+mod microphone;
 pub mod monitor;
 mod native;
 mod opening;
@@ -111,6 +112,8 @@ pub struct SessionConfig {
     pub printing: Option<PrintingConfig>,
     /// Socket of the sound server; none with `--sound off`.
     pub desk_socket: Option<PathBuf>,
+    /// Programs may hear the microphone of the owner's viewers, if there is a sound server.
+    pub microphone: bool,
     /// Socket on which a trace can be requested.
     pub trace_socket: PathBuf,
     /// Socket on which `thinc share` and `thinc send` make requests.

@@ -1,5 +1,6 @@
 //! What the session's programs play, from the sound server (`thinc desk`), which outlives this
-//! process. From thinc-desk's process.rs, over a Unix socket, to the encoders of viewers' sound.
+//! process, and what they record of a viewer's microphone. From thinc-desk's process.rs, over a
+//! Unix socket, to the encoders of viewers' sound; and back, from microphone.rs.
 //! Knows the bytes of the link and the session's clock; never programs, codecs or viewers.
 
 use std::io;
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use rustix::time::{ClockId, clock_gettime};
-use thinc_desk::link::{self, LATENCY_MAX, LINK_VERSION, MESSAGE_BYTES_MAX, Message, Wish};
+use thinc_desk::link::{
+    self, LATENCY_MAX, LINK_VERSION, MESSAGE_BYTES_MAX, Message, SessionMessage, Wish,
+};
 use thinc_protocol::Micros;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -18,6 +21,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
+use crate::microphone::Microphone;
 
 pub use thinc_desk::link::{CHANNELS, FRAME_SAMPLES, RATE};
 
@@ -49,6 +53,8 @@ pub struct Sound {
     pub frames: mpsc::Receiver<SoundFrame>,
     /// Names of the programs that play now.
     pub players: watch::Receiver<Vec<String>>,
+    /// Whether a program records the microphone.
+    pub recorded: watch::Receiver<bool>,
     /// What is wanted of it.
     pub control: SoundControl,
 }
@@ -82,24 +88,39 @@ impl SoundControl {
 /// Connects to the sound server at `socket`, again and again. `start` is the zero of the session's
 /// clock.
 pub fn start(socket: &Path, start: Instant) -> Sound {
+    start_with(socket, start, None)
+}
+
+/// The same; programs record this microphone.
+fn start_with(socket: &Path, start: Instant, microphone: Option<Microphone>) -> Sound {
     let (sender, frames) = mpsc::channel(WAITING_FRAMES_MAX);
     let (wish, wishes) = watch::channel(Wish::default());
     let (tell_players, players) = watch::channel(Vec::new());
+    let (tell_recorded, recorded) = watch::channel(false);
     let connector = Connector {
         socket: socket.to_owned(),
+        start,
         zero: zero(start),
         frames: sender,
         players: tell_players,
+        microphone,
+        recorded: tell_recorded,
         wishes,
     };
     tokio::spawn(connector.run());
-    Sound { frames, players, control: SoundControl(wish) }
+    Sound { frames, players, recorded, control: SoundControl(wish) }
 }
 
 /// The same for the session's actor, which codes it.
-pub(crate) fn connect(socket: &Path, zero: Instant, events: Events) -> SoundControl {
-    let Sound { mut frames, mut players, control } = start(socket, zero);
-    let names = events.clone();
+pub(crate) fn connect(
+    socket: &Path,
+    zero: Instant,
+    microphone: Option<Microphone>,
+    events: Events,
+) -> SoundControl {
+    let sound = start_with(socket, zero, microphone);
+    let Sound { mut frames, mut players, mut recorded, control } = sound;
+    let (names, records) = (events.clone(), events.clone());
     tokio::spawn(async move {
         while let Some(frame) = frames.recv().await {
             if events.send(Event::Sound(frame)).await.is_err() {
@@ -111,6 +132,14 @@ pub(crate) fn connect(socket: &Path, zero: Instant, events: Events) -> SoundCont
         while players.changed().await.is_ok() {
             let newest = players.borrow_and_update().clone();
             if names.send(Event::Players(newest)).await.is_err() {
+                return;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        while recorded.changed().await.is_ok() {
+            let newest = *recorded.borrow_and_update();
+            if records.send(Event::Recorded(newest)).await.is_err() {
                 return;
             }
         }
@@ -127,9 +156,13 @@ fn zero(start: Instant) -> Micros {
 
 struct Connector {
     socket: PathBuf,
+    start: Instant,
     zero: Micros,
     frames: mpsc::Sender<SoundFrame>,
     players: watch::Sender<Vec<String>>,
+    /// What programs record; None: silence, of which the sound server has its own.
+    microphone: Option<Microphone>,
+    recorded: watch::Sender<bool>,
     wishes: watch::Receiver<Wish>,
 }
 
@@ -138,6 +171,7 @@ impl Connector {
     async fn run(mut self) {
         while let Err(error) = self.receive().await {
             self.tell_players(Vec::new());
+            self.tell_recorded(false);
             match error.kind() {
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
@@ -189,6 +223,12 @@ impl Connector {
                         taken += length;
                         match message {
                             Message::Players(players) => self.tell_players(players),
+                            Message::Microphone(blocks) => {
+                                self.tell_recorded(blocks > 0);
+                                let sound = self.record(blocks);
+                                // The sound server reads at any time, and asks for little.
+                                writer.write_all(&sound).await?;
+                            }
                             Message::Frame(frame) => {
                                 if !self.pass_on(frame, &mut has_gap) {
                                     return Ok(());
@@ -204,7 +244,7 @@ impl Connector {
                         return Ok(());
                     }
                     let wish = *self.wishes.borrow_and_update();
-                    // Five bytes, which the sound server always reads.
+                    // A few bytes, which the sound server always reads.
                     writer.write_all(&wish.encode()).await?;
                 }
             }
@@ -217,6 +257,26 @@ impl Connector {
             *told = players;
             is_new
         });
+    }
+
+    fn tell_recorded(&self, is_recorded: bool) {
+        self.recorded.send_if_modified(|told| {
+            let is_new = *told != is_recorded && self.microphone.is_some();
+            *told = is_recorded;
+            is_new
+        });
+    }
+
+    /// So many blocks of the microphone.
+    fn record(&self, blocks: u8) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let now = self.start.elapsed().as_micros() as Micros;
+        if let Some(microphone) = &self.microphone {
+            for _ in 0..blocks {
+                SessionMessage::encode_microphone(&microphone.pull(now), &mut bytes);
+            }
+        }
+        bytes
     }
 
     /// False if nobody takes frames any more.
@@ -308,8 +368,17 @@ mod tests {
         let (sender, mut frames) = mpsc::channel(WAITING_FRAMES_MAX);
         let (_, wishes) = watch::channel(Wish::default());
         let (players, _) = watch::channel(Vec::new());
-        let connector =
-            Connector { socket: PathBuf::new(), zero: 5, frames: sender, players, wishes };
+        let (recorded, _) = watch::channel(false);
+        let connector = Connector {
+            socket: PathBuf::new(),
+            start: Instant::now(),
+            zero: 5,
+            frames: sender,
+            players,
+            microphone: None,
+            recorded,
+            wishes,
+        };
         let mut has_gap = false;
         let mut pass_on = |time| connector.pass_on(frame(time), &mut has_gap);
         for time in 0..20 {

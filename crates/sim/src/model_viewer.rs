@@ -247,6 +247,7 @@ impl ModelViewer {
             | SessionMessage::SoundFormat(_)
             | SessionMessage::Sound(_)
             | SessionMessage::SoundPlayers(_)
+            | SessionMessage::MicrophoneWant(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

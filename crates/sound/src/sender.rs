@@ -1,5 +1,5 @@
-//! In the session, from the encoder to one viewer's messages: frames wait here for the path, a
-//! few at most, and leave with repeats of those before them.
+//! From an encoder to one connection's messages, of a session's sound or of a viewer's microphone:
+//! frames wait here for the path, a few at most, and leave with repeats of those before them.
 //! Knows coded frames and how many bytes they may take; never samples or sockets.
 
 use std::collections::VecDeque;
@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{SOUND_BYTES_MAX, SOUND_FRAMES_MAX};
+use thinc_protocol::microphone::MicrophonePacket;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::sound::{SoundFormat, SoundFrame, SoundPacket};
+use thinc_protocol::viewer::ViewerMessage;
 
 use crate::quality::{Carriage, Quality};
 use crate::samples_us;
@@ -51,9 +53,22 @@ pub struct Room {
     pub rate: Option<u64>,
 }
 
-/// The packets of one viewer.
+/// Who sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum From {
+    /// A session, what its programs play.
+    #[default]
+    Session,
+    /// A viewer, what its microphone hears.
+    Viewer,
+}
+
+/// The packets of one connection.
 #[derive(Debug, Default)]
 pub struct Sender {
+    from: From,
+    /// That of the first format.
+    generation: u8,
     format: Option<SoundFormat>,
     /// The viewer was not told of it yet.
     is_format_new: bool,
@@ -70,6 +85,11 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// The packets of a viewer's microphone that answer the want of this generation.
+    pub fn of_microphone(generation: u8) -> Sender {
+        Sender { from: From::Viewer, generation, ..Sender::default() }
+    }
+
     /// A frame to be sent. What waits for too long is dropped, the oldest first.
     pub fn push(&mut self, frame: CodedFrame, carriage: Carriage) {
         let length = samples_us(u64::from(frame.quality.frame));
@@ -125,7 +145,9 @@ impl Sender {
             return;
         }
         self.format = Some(SoundFormat {
-            generation: self.format.map_or(0, |format| format.generation.wrapping_add(1)),
+            generation: self
+                .format
+                .map_or(self.generation, |format| format.generation.wrapping_add(1)),
             codec: quality.codec(),
             channels: quality.channels,
             frame: quality.frame,
@@ -198,15 +220,20 @@ impl Sender {
             }
         }
         let before = out.len();
-        SessionMessage::Sound(SoundPacket {
+        let packet = SoundPacket {
             generation,
             number,
             time: frame.time,
             silence_follows: frame.last,
             discontinuity,
             frames,
-        })
-        .encode(out);
+        };
+        match self.from {
+            From::Session => SessionMessage::Sound(packet).encode(out),
+            From::Viewer => {
+                ViewerMessage::Microphone(MicrophonePacket::new(&packet)).encode(out);
+            }
+        }
         let length = out.len() - before;
         self.spent += length as u64;
         if self.history.len() == HISTORY {
@@ -306,6 +333,24 @@ mod tests {
         }
         let most = (now + SHARE_TIME) * 18_750 / 1_000_000;
         assert!((most * 9 / 10..=most).contains(&bytes), "{bytes} of {most}");
+    }
+
+    #[test]
+    fn a_microphone_answers_the_want_of_its_generation() {
+        let mut sender = Sender::of_microphone(255);
+        for n in 0..2 {
+            sender.push(frame(n, 100), Carriage::Datagrams);
+            let mut out = Vec::new();
+            let _ = sender.poll_format();
+            assert_eq!(sender.poll(ROOM, &[1], 0, &mut out), Some(out.len()));
+            let frame = MessageFrame::from_datagram(&out).unwrap();
+            let Ok(ViewerMessage::Microphone(sent)) = ViewerMessage::decode(&frame) else {
+                panic!("it is a viewer's message")
+            };
+            let packet = sent.packet();
+            assert_eq!((packet.generation, packet.number), (255, n as u32));
+            assert_eq!(packet.frames.len(), 1 + n as usize);
+        }
     }
 
     #[test]

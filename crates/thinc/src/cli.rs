@@ -244,6 +244,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_PRINTING")]
     pub(crate) printing: Switch,
+    /// Whether programs of the session can record the microphone of a viewer of its owner's, whose
+    /// person is asked there; needs sound
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    #[arg(env = "THINC_MICROPHONE")]
+    pub(crate) microphone: Switch,
     /// Order in which changes are sent: shortest remaining first, or in the order of drawing, for
     /// comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
@@ -478,6 +483,7 @@ impl Broker {
             remember: None,
             sound: None,
             printing: None,
+            microphone: None,
             trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,

@@ -481,6 +481,7 @@ impl SessionContext {
             clipboard: self.options.clipboard(),
             files: self.options.files.config(),
             printing: self.desk.printing.as_ref().map(Printing::config),
+            microphone: self.options.microphone == Switch::On,
             desk_socket: self.desk.sound.as_ref().map(|_| self.folder.join(DESK_SOCKET)),
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),

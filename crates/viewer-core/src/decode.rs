@@ -25,6 +25,7 @@ use crate::files::Files;
 use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
 use crate::lip_sync::LipSync;
+use crate::microphone::MicrophoneChannel;
 use crate::outbox::Outbox;
 use crate::path_watch::PathWatch;
 use crate::sound::SoundChannel;
@@ -53,6 +54,7 @@ pub(crate) struct State {
     pub(crate) files: Files,
     pub(crate) videos: Videos,
     pub(crate) sound: SoundChannel,
+    pub(crate) microphone: MicrophoneChannel,
     pub(crate) lip_sync: LipSync,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
@@ -144,6 +146,7 @@ impl State {
             files: Files::new(caps),
             videos: Videos::new(caps),
             sound: SoundChannel::new(caps),
+            microphone: MicrophoneChannel::new(caps),
             lip_sync: LipSync::default(),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
@@ -206,6 +209,7 @@ impl State {
                 self.clipboard.handle_hello(&hello);
                 self.files.handle_hello(&hello);
                 self.sound.handle_hello(hello.caps, &mut self.outbox);
+                self.microphone.handle_hello(hello.caps);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
             SessionMessage::Geometry(geometry) => {
@@ -301,6 +305,10 @@ impl State {
             SessionMessage::SoundPlayers(players) => {
                 self.sound.check()?;
                 self.events.push(ViewerEvent::Players(players));
+            }
+            SessionMessage::MicrophoneWant(want) => {
+                let event = self.microphone.handle_want(want)?;
+                self.events.push(event);
             }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::BriefNotice(text) => self.events.push(ViewerEvent::BriefNotice(text)),

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::clip_policy::ClipDirections;
+use thinc_protocol::microphone::MicrophoneWant;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, ScreenPart};
 use thinc_region::{Rect, Size};
@@ -106,6 +107,9 @@ pub enum ViewerEvent {
     ClipPolicy(ClipDirections),
     /// Names of the programs that play now.
     Players(Vec<String>),
+    /// A program of the session records, and wants the microphone like this; None: none does, and
+    /// it has to be closed. [`Viewer::give_microphone`](crate::Viewer::give_microphone) answers.
+    MicrophoneWanted(Option<MicrophoneWant>),
     /// The session ended the connection.
     Closed {
         /// The reason as a code.

@@ -290,6 +290,11 @@ impl Viewer {
         let before = out.len();
         if let Some(arrived) = self.state.order.poll_ack().filter(|_| !self.state.closed) {
             ViewerMessage::Arrived(arrived.clone()).encode(out);
+        } else if !self.state.closed
+            && self.state.order.is_on
+            && self.state.microphone.poll_datagram(out)
+        {
+            // Its loss is what repeats are for.
         } else if let Some(early) = self.state.stream_tail.poll().filter(|_| !self.state.closed) {
             ViewerMessage::Early(early).encode(out);
         }
@@ -648,15 +653,19 @@ impl Viewer {
     /// Appends bytes to send; false if there are none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        let State { outbox, clipboard, files, videos, stats, greeted, closed, stream_tail, .. } =
+        let is_open = self.state.greeted && !self.state.closed;
+        let has_datagrams = self.state.order.is_on;
+        let State { outbox, clipboard, files, videos, microphone, stats, stream_tail, .. } =
             &mut self.state;
-        if *greeted && !*closed {
+        if is_open {
             clipboard.poll_control(outbox, stats);
             files.poll_control(outbox);
         }
         let mut any = outbox.poll(out);
-        if *greeted && !*closed {
+        if is_open {
             any |= videos.poll_answers(out);
+            // Behind input; as a datagram where there are any.
+            any |= !has_datagrams && microphone.poll_stream(out);
             // Clipboard contents come behind everything that is shown, and files behind them.
             any |= clipboard.poll_pieces(out, stats);
             any |= files.poll_pieces(out);
@@ -862,7 +871,7 @@ impl Viewer {
         !self.holds_input() && !self.state.in_frame
     }
 
-    fn ping(&mut self, now: Micros) {
+    pub(crate) fn ping(&mut self, now: Micros) {
         let sooner = self.state.path_watch.ping_interval(now);
         let sooner = sooner.map_or(0, |interval| PING_INTERVAL_US - interval);
         if self.state.closed

@@ -12,7 +12,7 @@ use thinc_transport::{GuestLogin, TransportChoice, password};
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::address;
-use crate::client::{Opening, SoundChoice};
+use crate::client::{MicrophoneChoice, Opening, SoundChoice};
 use crate::desktops::DesktopChoice;
 use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
@@ -252,6 +252,11 @@ pub struct Cli {
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
     pub sound: Sound,
+
+    /// Whether programs of the session that record hear your microphone. It is open only while one
+    /// records, the window says so, and Ctrl+Alt+K turns it off. Cameras are never used.
+    #[arg(long, value_enum, default_value_t = Microphone::Ask, conflicts_with = "headless")]
+    pub microphone: Microphone,
 }
 
 impl Cli {
@@ -493,6 +498,28 @@ impl Sound {
     }
 }
 
+/// The microphone, for programs of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Microphone {
+    /// You are asked when the first program records.
+    Ask,
+    /// Without a question.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Microphone {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> MicrophoneChoice {
+        match self {
+            Microphone::Ask => MicrophoneChoice::Ask,
+            Microphone::On => MicrophoneChoice::On,
+            Microphone::Off => MicrophoneChoice::Off,
+        }
+    }
+}
+
 /// Keyboard layout of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutChoice {
@@ -536,6 +563,7 @@ Keys in the window:
   Ctrl+Alt+B    On X: Alt and Super with the mouse are for the session (default), or your desktop
   Ctrl+Alt+V    Mute the session's sound, or hear it again
   Ctrl+Alt+comma, Ctrl+Alt+period   Softer, louder
+  Ctrl+Alt+K    Turn your microphone off at once, or on again for programs that record
   Ctrl+Alt+M    Open the menu, which also sends keys that the local desktop keeps: Ctrl+Alt+Del,
                 Alt+Tab, Super, Print
   Ctrl+Alt+Plus, Ctrl+Alt+Minus   Zoom in at the pointer, zoom out

@@ -38,12 +38,14 @@ use crate::target::Target;
 use crate::wire::Writer;
 
 pub use crate::news::{News, Status};
+pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::SharedPlayer;
 pub use sound::SoundChoice;
 
 mod connection;
 mod files;
+mod microphone;
 mod rechoose;
 mod rescue;
 mod sign_in;
@@ -112,6 +114,8 @@ pub struct ClientConfig {
     pub prints: PrintChoice,
     /// What sound is played.
     pub sound: SoundChoice,
+    /// Whether programs of the session may hear the microphone.
+    pub microphone: MicrophoneChoice,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
     pub decoder: PathBuf,
 }
@@ -202,6 +206,7 @@ pub struct State {
     files: Files,
     /// Sound, and its player.
     pub(crate) sound: sound::Sound,
+    microphone: microphone::Microphone,
     clock: Clock,
     pacer: ResizePacer,
     /// The local display scale, and whether this connection's session has been told.
@@ -677,6 +682,7 @@ impl State {
                     self.sound.players = players;
                     self.news.players = true;
                 }
+                ViewerEvent::MicrophoneWanted(want) => self.handle_microphone_wanted(want),
                 ViewerEvent::PersonPointer(pointer) => {
                     self.news.pointers.retain(|before| before.number != pointer.number);
                     self.news.pointers.push(pointer);
@@ -735,6 +741,7 @@ impl Client {
             clipboard: Clipboard::default(),
             files: Files::new(config.files, config.prints.clone()),
             sound: sound::Sound::new(config.sound, clock),
+            microphone: microphone::Microphone::new(config.microphone),
             clock,
             pacer: ResizePacer::default(),
             scale_percent: SCALE_DEFAULT,

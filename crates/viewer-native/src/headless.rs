@@ -16,7 +16,8 @@ use thinc_transport::TransportChoice;
 use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
 use crate::client::{
-    Client, ClientConfig, NewKeys, Opening, Reconnect, SoundChoice, State, Status, this_program,
+    Client, ClientConfig, MicrophoneChoice, NewKeys, Opening, Reconnect, SoundChoice, State,
+    Status, this_program,
 };
 use crate::clipboard;
 use crate::clipboard::board::Board;
@@ -155,6 +156,7 @@ impl Headless {
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
             sound: SoundChoice::Off,
+            microphone: MicrophoneChoice::Off,
             decoder: options.decoder,
         };
         let client =

@@ -27,6 +27,8 @@ pub mod headless;
 pub mod install;
 pub mod keys;
 mod liveness;
+#[cfg(feature = "window")]
+mod microphone;
 mod news;
 #[cfg(feature = "window")]
 mod overlay;

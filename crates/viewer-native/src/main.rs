@@ -128,6 +128,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         files: cli.files(),
         prints: cli.prints(),
         sound: cli.sound.choice(),
+        microphone: cli.microphone.choice(),
         error_window: cli.error_window,
     };
     let target = cli.target().inspect_err(|error| {

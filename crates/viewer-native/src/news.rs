@@ -70,6 +70,8 @@ pub struct News {
     pub sound: bool,
     /// Other programs play now.
     pub players: bool,
+    /// The session wants the microphone, or no longer, or its person has answered.
+    pub microphone: bool,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
     /// Messages of the session's administrator or the session itself, which stay until they are
@@ -111,6 +113,7 @@ impl News {
             || self.renamed
             || self.sound
             || self.players
+            || self.microphone
             || self.notice.is_some()
             || self.announcement.is_some()
     }

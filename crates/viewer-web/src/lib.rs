@@ -615,6 +615,30 @@ pub extern "C" fn viewer_report_sound(
     with(|page| page.report_sound(micros(heard), numbers, micros(now_us)) as f64)
 }
 
+/// The browser can record a microphone, from the next connection on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_announce_microphone() {
+    with(Page::announce_microphone);
+}
+
+/// 1 if the session may want the microphone.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_may_give_microphone() -> u32 {
+    with(|page| u32::from(page.may_give_microphone()))
+}
+
+/// The microphone is open, or it is not given.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_give_microphone(given: u32) {
+    with(|page| page.give_microphone(given != 0));
+}
+
+/// The buffer has a coded frame of the microphone, whose first sample was heard at this time.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_microphone_frame(bytes: u32, time_us: f64, now_us: f64) {
+    with(|page| page.microphone_frame(bytes as usize, micros(time_us), micros(now_us)));
+}
+
 /// All damage taken so far is on the canvas.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_presented(now_us: f64) {

@@ -4,6 +4,7 @@
 //! Knows viewer-core's values and their memory layout for the page; never who reads them.
 
 mod files;
+mod microphone;
 mod saved;
 mod sound;
 
@@ -85,6 +86,8 @@ pub(crate) enum EventKind {
     ClipReceived = 18,
     /// Number, reason and, if the content is too large, its bytes and the limit.
     ClipEnded = 19,
+    /// Whether the microphone is wanted; channels and samples of a frame.
+    MicrophoneWanted = 30,
 }
 
 /// Tasks for the browser's video decoders, as web/engine/decoder.ts numbers them; each comment
@@ -134,6 +137,8 @@ pub(crate) struct Page {
     /// If the browser can play sound, and the message for the player that was handed out last.
     sound_want: Option<SoundWant>,
     sound: Vec<u8>,
+    /// The browser can record.
+    has_microphone: bool,
     /// The encoded frame that was handed out last.
     encoded_frame: Vec<u8>,
     samples: Samples,
@@ -170,6 +175,7 @@ impl Page {
             datagrams: false,
             sound_want: None,
             sound: Vec::new(),
+            has_microphone: false,
             encoded_frame: Vec::new(),
             samples: Samples::new(),
             clipboard: ClipboardPolicy::OFF,
@@ -217,7 +223,8 @@ impl Page {
             | datagrams
             | opening
             | self.sound_caps()
-            | self.files.caps();
+            | self.files.caps()
+            | self.microphone_caps();
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let earlier_cache =
             self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
@@ -700,6 +707,11 @@ impl Page {
             ViewerEvent::Players(players) => {
                 self.text = players.join("\n");
                 (EventKind::Players, [0.0; 4])
+            }
+            ViewerEvent::MicrophoneWanted(want) => {
+                let numbers =
+                    want.map_or([0.0; 4], |w| [1.0, w.channels.into(), w.frame.into(), 0.0]);
+                (EventKind::MicrophoneWanted, numbers)
             }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
             ViewerEvent::Echo { seq, latency_us } => {

@@ -102,6 +102,9 @@ impl Session {
             | ViewerMessage::RetainedTiles(_)
             | ViewerMessage::SoundWant(_)
             | ViewerMessage::SoundState(_)
+            // Without the right it has no lane, and is told so.
+            | ViewerMessage::Microphone(_)
+            | ViewerMessage::MicrophoneState(_)
             // The shell knows whose viewer it is.
             | ViewerMessage::Share(_)
             | ViewerMessage::ClipPolicy(_)

@@ -2,6 +2,8 @@
 //! lanes of sound; and back, how late programs are told that they are heard. Knows which viewer
 //! plays what; never samples or codecs.
 
+use std::sync::Arc;
+
 use thinc_protocol::Micros;
 use thinc_protocol::limits::SOUND_PLAYERS_MAX;
 use thinc_protocol::viewer::ViewerMessage;
@@ -9,6 +11,7 @@ use thinc_sound::Quality;
 use thinc_sound::sender::CodedFrame;
 
 use super::Session;
+use super::microphone::Microphone;
 use crate::packer::Packer;
 use crate::viewer::{Viewer, ViewerId, Violation};
 
@@ -18,6 +21,17 @@ const LATENCY_MAX: i64 = 1_000_000;
 const LATENCY_STEP: u64 = 15_000;
 /// 2 s: least time between two changes.
 const LATENCY_INTERVAL: Micros = 2_000_000;
+
+/// The session's sound.
+#[derive(Debug, Default)]
+pub(super) struct SessionSound {
+    /// The session has sound.
+    pub(super) is_on: bool,
+    latency: SoundLatency,
+    /// Programs that play.
+    players: Arc<[String]>,
+    pub(super) microphone: Microphone,
+}
 
 /// What programs are told of how much later sound is heard than pictures are seen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,14 +53,15 @@ impl SoundLatency {
 impl Session {
     /// Whether the session has sound; for viewers that connect from now on.
     pub fn set_sound(&mut self, has_sound: bool) {
-        self.has_sound = has_sound;
+        self.sound.is_on = has_sound;
     }
 
     /// These programs play now: viewers that play sound are told.
     pub fn handle_players(&mut self, mut players: Vec<String>) {
         players.truncate(SOUND_PLAYERS_MAX);
-        self.players = players.into();
-        self.viewers.iter_mut().for_each(|viewer| viewer.tell_players(&self.players));
+        self.sound.players = players.into();
+        let players = &self.sound.players;
+        self.viewers.iter_mut().for_each(|viewer| viewer.tell_players(players));
     }
 
     /// Whether any viewer wants to hear sound.
@@ -79,7 +94,7 @@ impl Session {
     /// as programs are to be told; they delay their pictures by it. That of the viewer that typed
     /// last, if it plays sound.
     pub fn sound_latency(&self) -> Micros {
-        self.sound_latency.latency
+        self.sound.latency.latency
     }
 
     /// The viewer whose lag programs are told: the one that typed last, or else the newest.
@@ -98,15 +113,15 @@ impl Session {
     ) -> Result<(), Violation> {
         let viewer = &mut self.viewers[at];
         match message {
-            ViewerMessage::SoundWant(want) => viewer.want_sound(want, &self.players),
+            ViewerMessage::SoundWant(want) => viewer.want_sound(want, &self.sound.players),
             ViewerMessage::SoundState(state) => {
                 viewer.sound_state(state, now)?;
                 if let Some(lag) = self.leading_listener().and_then(Viewer::sound_lag) {
-                    self.sound_latency.follow(lag, now);
+                    self.sound.latency.follow(lag, now);
                 }
                 Ok(())
             }
-            _ => Ok(()),
+            _ => self.handle_microphone_message(at, message, now),
         }
     }
 }

@@ -11,7 +11,8 @@ use super::Actor;
 use crate::connection::ConnectionId;
 
 impl Actor {
-    /// Handles a viewer's datagram: an acknowledgement, or early bytes of its stream.
+    /// Handles a viewer's datagram: an acknowledgement, a packet of its microphone, or early bytes
+    /// of its stream.
     pub(super) fn handle_datagram(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
         let Some(connection) =
@@ -33,6 +34,12 @@ impl Actor {
                             self.core.acked_in_order(viewer),
                         );
                     }
+                    Err(violation) => violation.to_string(),
+                }
+            }
+            Ok(ViewerMessage::Microphone(packet)) => {
+                match self.handle_microphone(viewer, &packet) {
+                    Ok(()) => return,
                     Err(violation) => violation.to_string(),
                 }
             }

@@ -20,6 +20,7 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::file::FileMessage;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
+use thinc_protocol::microphone::MicrophoneWant;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerHello, ViewerMessage};
@@ -327,6 +328,7 @@ pub(crate) enum Message {
     /// The frame of a packet of sound, without repeats.
     Sound(Vec<u8>),
     Players(Vec<String>),
+    Microphone(MicrophoneWant),
     Other,
 }
 
@@ -446,6 +448,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
             Message::Notice(text.clone())
         }
         SessionMessage::Sound(packet) => Message::Sound(packet.frames[0].bytes.to_vec()),
+        SessionMessage::MicrophoneWant(want) => Message::Microphone(*want),
         SessionMessage::SoundPlayers(players) => Message::Players(players.clone()),
         _ => Message::Other,
     }

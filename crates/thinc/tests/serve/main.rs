@@ -20,6 +20,7 @@ mod broker_tls;
 mod ending;
 mod files;
 mod harness;
+mod microphone;
 mod opening;
 mod preferences;
 mod printing;

@@ -119,7 +119,7 @@ fn share(session: &Session, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-fn invite(session: &Session, arguments: &[&str]) -> Link {
+pub(crate) fn invite(session: &Session, arguments: &[&str]) -> Link {
     share(session, arguments).parse().unwrap()
 }
 

@@ -17,7 +17,7 @@ use crate::harness::{
 };
 
 /// A session whose command writes its environment to a file.
-fn session(options: &[&str]) -> Session {
+pub(crate) fn session(options: &[&str]) -> Session {
     let environment = TestEnvironment::new();
     let file = environment.folder.join("environment");
     let script = format!("env > {0}.new; mv {0}.new {0}; sleep 1000", file.display());
@@ -34,7 +34,7 @@ fn variable(session: &Session, name: &str) -> Option<String> {
 }
 
 /// A program with the environment of the session's command.
-fn program(session: &Session, name: &str, arguments: &[&str]) -> Command {
+pub(crate) fn program(session: &Session, name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).env("HOME", &session.environment.folder);
     for name in ["PULSE_SERVER", "ALSA_CONFIG_PATH", "XDG_RUNTIME_DIR"] {
@@ -43,7 +43,7 @@ fn program(session: &Session, name: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
 }
 

@@ -405,7 +405,7 @@ impl Shared {
         let state = &mut *guard;
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
         let caps = caps | state.opening.map_or(0, Opening::caps) | state.sound.caps();
-        let caps = caps | state.files.caps();
+        let caps = caps | state.files.caps() | state.microphone.caps();
         let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
         viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);
@@ -658,6 +658,7 @@ impl State {
         self.news.status = true;
         self.connections += 1;
         self.sound.begin_connection();
+        self.begin_microphone();
         self.pacer = ResizePacer::default();
         // The window may have been resized since the hello was sent.
         self.scale_sent = false;

@@ -1,6 +1,6 @@
-//! Path back, beside the pixels: files that are dropped on the window, and the question about those
-//! that the session sends. From SDL's events and the viewer's commands, to client.rs. Knows paths
-//! and words; never what is in a file.
+//! Path back, beside the pixels: files that are dropped on the window, and the questions about
+//! those that the session sends, and about the microphone. From SDL's events and the viewer's
+//! commands, to client.rs. Knows paths and words; never what is in a file.
 
 use sdl3::keyboard::{Keycode, Mod};
 use thinc_protocol::file::FilePurpose;
@@ -8,6 +8,7 @@ use thinc_region::Size;
 
 use super::shortcuts::{FilesCommand, answers_question};
 use super::{App, drop_place};
+use crate::client::State;
 use crate::overlay::Panel;
 
 impl App<'_> {
@@ -34,9 +35,24 @@ impl App<'_> {
         self.question.as_ref().and_then(|_| answers_question(keycode, keymod))
     }
 
+    /// What the user is asked now. A question that is shown stays until it is answered, so that
+    /// nobody answers another one.
+    pub(super) fn ask(&mut self, state: &State) {
+        let questions = [state.microphone_question(), state.files_question()];
+        let is_shown = |question: &&Option<String>| **question == self.question;
+        let shown = questions.iter().find(is_shown).cloned().flatten();
+        self.question = shown.or_else(|| questions.into_iter().flatten().next());
+        self.redraw = true;
+    }
+
     pub(super) fn handle_files(&mut self, command: FilesCommand) {
         let is_asked = self.question.is_some();
         let mut state = self.client.lock();
+        if is_asked && command != FilesCommand::Show && self.question == state.microphone_question()
+        {
+            state.answer_microphone(command == FilesCommand::Take);
+            return;
+        }
         let words = match command {
             FilesCommand::Take if is_asked => {
                 state.answer_files(true);

@@ -57,6 +57,11 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('v', "Mute the session's sound, or hear it again", Choice::Do(Command::Mute)),
     (',', "Softer", Choice::Do(Command::Volume(-1))),
     ('.', "Louder", Choice::Do(Command::Volume(1))),
+    (
+        'k',
+        "Microphone for programs that record: off at once, or on again",
+        Choice::Do(Command::Microphone),
+    ),
     ('u', "People in this session; invite somebody", Choice::Do(Command::People)),
     ('q', "Close the viewer; the session goes on", Choice::Do(Command::Quit)),
 ];

@@ -16,7 +16,8 @@ use sdl3::video::Window;
 use thinc_protocol::wire::printable;
 use thinc_region::Size;
 
-use super::{icon, set_hints};
+use super::hints::set_hints;
+use super::icon;
 use crate::overlay::{PAPER, Panel};
 
 /// 720: width of the text in pixels at a scale of 1; about 55 characters a line.

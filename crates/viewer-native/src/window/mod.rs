@@ -16,11 +16,13 @@ mod gpu;
 #[cfg(not(feature = "gpu"))]
 #[path = "without_gpu.rs"]
 mod gpu;
+mod hints;
 mod icon;
 mod keyboard;
 mod layout;
 mod menu;
 mod message;
+mod microphone;
 mod modified_buttons;
 mod panes;
 mod people;
@@ -64,6 +66,7 @@ use capture::Capture;
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
 use keyboard::{Keyboard, TextInput};
+use microphone::WindowMicrophone;
 use modified_buttons::{GrabbedPointer, ModifiedButtons};
 use panes::Pane;
 use people::{PeoplePage, Pointers};
@@ -123,6 +126,8 @@ pub struct WindowOptions {
     pub prints: crate::printing::PrintChoice,
     /// What sound is played.
     pub sound: SoundChoice,
+    /// Whether programs of the session may hear the microphone.
+    pub microphone: crate::client::MicrophoneChoice,
     /// Show an error in a window of its own, if it ends the viewer before there was another.
     pub error_window: bool,
 }
@@ -184,6 +189,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         files: options.files,
         prints: options.prints.clone(),
         sound: options.sound,
+        microphone: options.microphone,
         decoder: this_program(),
     };
     let woken = wake.clone();
@@ -194,7 +200,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     let size = wait_for_screen(&client, limit)?;
 
     let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
-    set_hints();
+    hints::set_hints();
     let sdl = sdl3::init().map_err(|error| window_error(&error))?;
     // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
     // to the window through a second X connection, and an event still in flight when the window is
@@ -258,6 +264,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         question: None,
         sound: WindowSound::new(&sdl, wake.clone()),
         has_sound_arrived: false,
+        microphone: WindowMicrophone::new(&sdl),
+        has_microphone_news: false,
         clipboard: WindowClipboard::join(
             &client,
             options.clipboard,
@@ -297,6 +305,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         app.clipboard.handle_requests(&client);
         app.handle_news(&pump);
         app.follow_sound();
+        app.follow_microphone();
     }
     if let Some(path) = &options.stats_json {
         Report::new(&client.lock())
@@ -310,32 +319,6 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
             Ok(None)
         }
         ended => Ok(ended),
-    }
-}
-
-/// Sets what SDL reads before it starts.
-fn set_hints() {
-    for (hint, value) in [
-        // Without a GPU, pixels are passed through shared memory, not through software OpenGL.
-        ("SDL_FRAMEBUFFER_ACCELERATION", "0"),
-        // No emulation of mouse events by touch, or the other way round.
-        ("SDL_TOUCH_MOUSE_EVENTS", "0"),
-        ("SDL_MOUSE_TOUCH_EVENTS", "0"),
-        // The session also gets the click that focuses the window.
-        ("SDL_MOUSE_FOCUS_CLICKTHROUGH", "1"),
-        // Fullscreen remains when another monitor gets the focus, and the session gets Alt+Tab
-        // while the keyboard is grabbed.
-        ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
-        ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
-        ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
-        // A captured pointer is as fast as one that is not.
-        ("SDL_MOUSE_RELATIVE_SYSTEM_SCALE", "1"),
-        ("SDL_APP_ID", "thinc-view"),
-    ]
-    .into_iter()
-    .chain(sound::HINTS)
-    {
-        sdl3::hint::set(hint, value);
     }
 }
 
@@ -407,6 +390,8 @@ struct App<'a> {
     clipboard: WindowClipboard,
     sound: WindowSound,
     has_sound_arrived: bool,
+    microphone: WindowMicrophone,
+    has_microphone_news: bool,
 }
 
 impl App<'_> {
@@ -564,6 +549,11 @@ impl App<'_> {
             }
             Command::Capture => self.toggle_capture(),
             Command::Files(command) => self.handle_files(command),
+            Command::Microphone => {
+                let words = self.client.lock().toggle_microphone();
+                self.show_notice(words.to_owned());
+                self.has_microphone_news = true;
+            }
             Command::Copying => {
                 let words = self.client.lock().choose_copying();
                 self.show_notice(words.to_owned());
@@ -761,6 +751,7 @@ impl App<'_> {
             notice,
             announcement,
             players,
+            microphone,
             ..
         } = news;
         if renamed {
@@ -768,8 +759,9 @@ impl App<'_> {
         }
         self.has_sound_arrived |= news.sound;
         self.redraw |= players && self.menu;
-        if news.files {
-            (self.question, self.redraw) = (state.files_question(), true);
+        self.has_microphone_news |= microphone;
+        if news.files || microphone {
+            self.ask(&state);
         }
         if let Some(announcement) = announcement {
             crate::news::add_announcement(&mut self.announcement, &announcement);
@@ -948,6 +940,7 @@ impl App<'_> {
         if self.statistics {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
+        self.draw_microphone_mark(window, dot);
         self.draw_names(state, dot);
         let menu = self.menu.then(|| match &self.people_page {
             Some(page) => page.text(&state.people, people::since_1970_s()),

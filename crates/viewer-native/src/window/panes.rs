@@ -472,11 +472,12 @@ impl App<'_> {
 
     /// Sets the windows' titles to the session's name.
     pub(super) fn name_windows(&mut self) {
+        let mark = self.title_mark();
         for (index, pane) in self.panes.iter_mut().enumerate() {
             let title = if index == 0 {
-                self.title.clone()
+                format!("{mark}{}", self.title)
             } else {
-                format!("{}, display {}", self.title, index + 1)
+                format!("{mark}{}, display {}", self.title, index + 1)
             };
             let _ = pane.presenter.window_mut().set_title(&title);
         }

@@ -39,6 +39,8 @@ pub(super) enum Command {
     Mute,
     /// Louder by so many steps.
     Volume(i8),
+    /// Turns the microphone off at once, or on again.
+    Microphone,
     /// The next choice of what is copied between this desktop and the session.
     Copying,
     /// Something about files.
@@ -61,8 +63,8 @@ pub(super) enum FilesCommand {
     Show,
 }
 
-/// The answer to a question about files, which nobody types by chance: Ctrl+Alt+Y is yes,
-/// Ctrl+Alt+X no. Without a question the session gets these keys.
+/// The answer to a question about files or the microphone, which nobody types by chance: Ctrl+Alt+Y
+/// is yes, Ctrl+Alt+X no. Without a question the session gets these keys.
 pub(super) fn answers_question(keycode: Option<Keycode>, keymod: Mod) -> Option<FilesCommand> {
     if !keymod.intersects(Mod::LCTRLMOD | Mod::RCTRLMOD)
         || !keymod.intersects(Mod::LALTMOD | Mod::RALTMOD)
@@ -101,6 +103,7 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::R => Command::Retry,
         Keycode::P => Command::Capture,
         Keycode::V => Command::Mute,
+        Keycode::K => Command::Microphone,
         Keycode::Comma => Command::Volume(-1),
         Keycode::Period => Command::Volume(1),
         Keycode::Plus | Keycode::Equals | Keycode::KpPlus => Command::Zoom(Step::In),

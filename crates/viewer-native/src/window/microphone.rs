@@ -1,0 +1,139 @@
+//! Path back, beside the pixels: the desktop's microphone, open while a program of the session
+//! records and its person agrees; and the mark that says so. From SDL's recording thread, by
+//! ../microphone.rs, to client/microphone.rs. Knows SDL; decides nothing about who may hear.
+
+use std::mem::ManuallyDrop;
+
+use sdl3::audio::{
+    AudioFormat, AudioRecordingCallback, AudioSpec, AudioStream, AudioStreamWithCallback,
+};
+use thinc_protocol::Micros;
+use thinc_protocol::microphone::MicrophoneWant;
+use thinc_region::Size;
+use thinc_sound::RATE;
+
+use super::App;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::microphone::MicrophoneEncoder;
+use crate::overlay::Panel;
+
+/// Shown as long as the microphone is open.
+const MARK: &str = "Microphone on  (Ctrl+Alt+K: off)";
+
+/// What SDL's recording thread calls.
+struct Recorder {
+    encoder: MicrophoneEncoder,
+    clock: Clock,
+    samples: Vec<f32>,
+    frames: Box<dyn FnMut(&[u8], Micros) + Send>,
+}
+
+impl AudioRecordingCallback<f32> for Recorder {
+    fn callback(&mut self, stream: &mut AudioStream, available: i32) {
+        self.samples.resize(usize::try_from(available).unwrap_or(0), 0.0);
+        if let Ok(count) = stream.read_f32_samples(&mut self.samples) {
+            let now = self.clock.now();
+            self.encoder.push(&self.samples[..count], now, &mut self.frames);
+        }
+    }
+}
+
+type Stream = AudioStreamWithCallback<Recorder>;
+
+/// The recording device.
+pub(super) struct WindowMicrophone {
+    sdl: sdl3::Sdl,
+    /// What it is open for. Paused before it is dropped, as the playback's is.
+    open: Option<(MicrophoneWant, ManuallyDrop<Stream>)>,
+}
+
+impl WindowMicrophone {
+    pub(super) fn new(sdl: &sdl3::Sdl) -> WindowMicrophone {
+        WindowMicrophone { sdl: sdl.clone(), open: None }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Opens or closes the device as it is wanted now; words for the user if that changed
+    /// something, or there is none. SDL's thread takes the client's lock, so nothing here waits for
+    /// that thread while it holds it.
+    fn follow(&mut self, client: &Client) -> Option<String> {
+        let wanted = client.lock().microphone_to_open();
+        let is_open_for = self.open.as_ref().map(|(want, _)| *want);
+        if wanted == is_open_for {
+            return None;
+        }
+        if let Some((_, stream)) = self.open.take()
+            && stream.pause().is_ok()
+        {
+            drop(ManuallyDrop::into_inner(stream));
+        }
+        let Some(want) = wanted else {
+            client.lock().set_microphone_open(None);
+            return Some("Microphone off".to_owned());
+        };
+        match self.start(client, want) {
+            Ok(stream) => {
+                self.open = Some((want, ManuallyDrop::new(stream)));
+                client.lock().set_microphone_open(Some(want));
+                Some("Microphone on: a program in the session records".to_owned())
+            }
+            Err(error) => {
+                let mut state = client.lock();
+                state.set_microphone_open(None);
+                state.handle_microphone_failed();
+                Some(format!("The session gets no microphone: {error}"))
+            }
+        }
+    }
+
+    fn start(&self, client: &Client, want: MicrophoneWant) -> Result<Stream, String> {
+        let encoder = MicrophoneEncoder::new(want).map_err(|error| error.to_string())?;
+        let (_, clock, _) = client.lock().sound.device();
+        let frames = Box::new(client.microphone_frames());
+        let recorder = Recorder { encoder, clock, samples: Vec::new(), frames };
+        let spec = AudioSpec::new(
+            Some(RATE as i32),
+            Some(want.channels.into()),
+            Some(AudioFormat::f32_sys()),
+        );
+        let open = || {
+            let stream = self.sdl.audio()?.open_recording_stream(&spec, recorder)?;
+            stream.resume()?;
+            Ok(stream)
+        };
+        open().map_err(|error: sdl3::Error| error.to_string())
+    }
+}
+
+impl App<'_> {
+    /// Opens or closes the microphone, and shows its mark.
+    pub(super) fn follow_microphone(&mut self) {
+        if !std::mem::take(&mut self.has_microphone_news) {
+            return;
+        }
+        let words = self.microphone.follow(self.client);
+        if let Some(words) = words {
+            self.show_notice(words);
+            self.name_windows();
+        }
+        self.redraw = true;
+    }
+
+    /// The mark, in the corner where the statistics are not.
+    pub(super) fn draw_microphone_mark(&mut self, window: Size, dot: u32) {
+        if self.microphone.is_open() {
+            let panel = Panel::draw_within(MARK, dot * 2, window.width);
+            let x = (window.width as i32 - panel.size.width as i32 - 8).max(0);
+            self.panels.push((panel, x, 8));
+        }
+    }
+
+    /// How a window's title begins while the microphone is open: screen readers read titles.
+    pub(super) fn title_mark(&self) -> &'static str {
+        if self.microphone.is_open() { "Microphone on - " } else { "" }
+    }
+}

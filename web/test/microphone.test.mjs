@@ -1,0 +1,142 @@
+// The microphone on the page: opened only when a program records and the person agrees, marked as
+// long as it is open, closed at once; and what a program of a real session records of it.
+// Beside sound.test.mjs. Needs web/dist (./dev build web), Chromium, Firefox, whose microphones are
+// the browsers' own test tones, and pulseaudio-utils.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test as nodeTest } from "node:test";
+import { chromiumForTests, openTab } from "./chromium.mjs";
+import { draw, message } from "./fake-session.mjs";
+import { Firefox } from "./firefox.mjs";
+import { openPage } from "./opened.mjs";
+import { fileHas, Session } from "./session.mjs";
+
+const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
+
+const browser = chromiumForTests(
+  "--use-fake-device-for-media-stream",
+  "--use-fake-ui-for-media-stream",
+);
+
+/** Bits of both hellos. */
+const [GIVES, WANTS] = [1 << 22, 1 << 5];
+const ASKED = "#microphone-question";
+const MARK = "#microphone";
+
+async function opened(t, options = {}) {
+  const { page, viewer } = await openPage(t, browser, options);
+  const hello = await viewer.receive((m) => m.kind === "hello");
+  viewer.send(message.hello("talk", WANTS), message.geometry(1, 400, 300));
+  viewer.send(message.update(1, 1, [draw.fill(0, 0, 400, 300, 0x203040)]));
+  await page.evaluate(() => window.thinc.quiet());
+  return { page, viewer, hello };
+}
+
+const states = (viewer) => viewer.received.filter((m) => m.kind === "microphoneState");
+const packets = (viewer) => viewer.received.filter((m) => m.kind === "microphone");
+
+test("the microphone is open while a program records, and a mark says so", async (t) => {
+  const { page, viewer, hello } = await opened(t);
+  assert.ok(hello.caps & GIVES, "the page announces that it may give a microphone");
+  assert.ok(await page.locator(ASKED).isHidden());
+  viewer.send(message.microphoneWant(1, true));
+  await page.locator(ASKED).waitFor();
+  assert.deepEqual([states(viewer), packets(viewer)], [[], []], "nobody has agreed");
+  await page.keyboard.press("Control+Alt+y");
+  await page.locator(MARK).waitFor();
+  await viewer.receive((m) => m.kind === "microphoneState" && m.generation === 1 && m.given);
+  await viewer.receive((m) => m.kind === "microphone" && m.sequence >= 100);
+  const [first, ...rest] = packets(viewer);
+  assert.deepEqual([first.generation, first.sequence], [1, 0]);
+  let before = first;
+  for (const packet of rest) {
+    // Chromium rounds.
+    const later = (packet.sequence - before.sequence) * 10_000;
+    assert.ok(Math.abs(packet.timeUs - before.timeUs - later) <= 2, `${packet.timeUs}`);
+    before = packet;
+  }
+  assert.ok(rest.every(({ lengths }) => lengths[0] < 300));
+
+  // Nobody records: it is closed without a question. The next program gets it without one, too.
+  viewer.send(message.microphoneWant(2, false));
+  await page.locator(MARK).waitFor({ state: "hidden" });
+  viewer.send(message.microphoneWant(3, true));
+  await page.locator(MARK).waitFor();
+  await viewer.receive((m) => m.kind === "microphone" && m.generation === 3 && m.sequence > 10);
+  assert.ok(await page.locator(ASKED).isHidden());
+
+  // The person stops it.
+  await page.locator("#microphone-stop").click();
+  await page.locator(MARK).waitFor({ state: "hidden" });
+  await viewer.receive((m) => m.kind === "microphoneState" && m.generation === 3 && !m.given);
+  viewer.send(message.microphoneWant(4, false));
+  await page.keyboard.press("Control+Alt+k");
+  await viewer.receive((m) => m.kind === "microphoneState" && m.generation === 4 && m.given);
+  assert.ok(packets(viewer).every(({ generation }) => generation !== 4));
+  assert.deepEqual(page.problems, []);
+});
+
+test("who does not agree sends nothing, and is told what is missing", async (t) => {
+  const { page, viewer } = await opened(t);
+  viewer.send(message.microphoneWant(1, true));
+  await page.locator("#microphone-refuse").click();
+  await viewer.receive((m) => m.kind === "microphoneState" && !m.given);
+  assert.ok(await page.locator(MARK).isHidden());
+  assert.deepEqual(packets(viewer), []);
+  assert.match(await page.locator("#menu-microphone-words").textContent(), /Cameras are not used/);
+
+  const remove = () => delete window.AudioEncoder;
+  const without = await opened(t, { script: remove });
+  assert.equal(without.hello.caps & GIVES, 0);
+  const words = await without.page.locator("#menu-microphone-words").textContent();
+  assert.match(words, /no microphone: it cannot code sound/);
+  const off = await opened(t, { query: "?microphone=off" });
+  assert.equal(off.hello.caps & GIVES, 0);
+});
+
+/** A session in which a program records; with its file. */
+async function recording(t) {
+  const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "recorded");
+  const record = "exec parec --raw --format=s16le --rate=48000 --channels=1 --latency-msec=20";
+  const session = await Session.start(["sh", "-c", `${record} > "$1"`, "sh", file]);
+  t.after(() => session.stop());
+  return { session, file };
+}
+
+/** Waits until a tenth of a second of what was recorded is loud. */
+async function isHeard(file) {
+  await fileHas(file, () => {
+    const bytes = readFileSync(file);
+    let loud = 0;
+    for (let at = 0; at + 1 < bytes.length; at += 2)
+      if (Math.abs(bytes.readInt16LE(at)) > 300) loud += 1;
+    return loud > 4_800;
+  });
+}
+
+test("a program of a session records what Chromium's microphone hears", async (t) => {
+  const { session, file } = await recording(t);
+  const page = await openTab(browser);
+  t.after(() => page.context().close());
+  await page.goto(session.link.replace("#", "?microphone=on#"));
+  await page.locator(MARK).waitFor();
+  await isHeard(file);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a program of a session records what Firefox's microphone hears", async (t) => {
+  const { session, file } = await recording(t);
+  const firefox = await Firefox.start();
+  t.after(() => firefox.stop());
+  await firefox.goto(session.link.replace("#", "?microphone=on#"));
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  // A key, for the browser's rule that audio begins with one.
+  await firefox.keys("a");
+  await firefox.waitFor(`return !page.document.getElementById("microphone").hidden;`);
+  await isHeard(file);
+});
