@@ -35,7 +35,7 @@ use crate::{packets, privileges};
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 9] = [
+const PASSED_ON: [&str; 10] = [
     "THINC_XORG",
     "THINC_DRIVER_DIR",
     log::LEVEL,

@@ -21,12 +21,15 @@ use crate::overlay::Panel;
 /// Shown as long as the microphone is open.
 const MARK: &str = "Microphone on  (Ctrl+Alt+K: off)";
 
+/// Takes a coded frame, and when its first sample was heard.
+type Frames = Box<dyn FnMut(&[u8], Micros) + Send>;
+
 /// What SDL's recording thread calls.
 struct Recorder {
     encoder: MicrophoneEncoder,
     clock: Clock,
     samples: Vec<f32>,
-    frames: Box<dyn FnMut(&[u8], Micros) + Send>,
+    frames: Frames,
 }
 
 impl AudioRecordingCallback<f32> for Recorder {

@@ -109,7 +109,7 @@ fn what_a_page_lists_is_offered_and_read() {
         panic!("it is offered")
     };
     assert_eq!(offered, id);
-    assert_eq!(offer.purpose(), FilePurpose::Dropped { x: 3, y: 4 });
+    assert_eq!(offer.purpose(), &FilePurpose::Dropped { x: 3, y: 4 });
     let FileEntry { kind, size, modified_ms, path } = &offer.entries()[1];
     let expected = (FileKind::File, 6, 7, "photos/é.jpg");
     assert_eq!((*kind, *size, *modified_ms, path.as_str()), expected);
