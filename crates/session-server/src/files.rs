@@ -129,6 +129,8 @@ pub(crate) struct FileViewer {
 #[derive(Debug)]
 pub(crate) struct Files {
     disk: Option<Disk>,
+    /// Programs may send files.
+    to_viewers: bool,
     drops: Option<Drops>,
     /// None: the session has no printer.
     link: Option<PrintLink>,
@@ -148,6 +150,7 @@ pub(crate) fn start(config: &SessionConfig, core: &mut Session, events: Events) 
     let printing = config.printing.as_ref();
     let mut files = Files {
         disk: None,
+        to_viewers,
         drops: None,
         link: printing.map(|config| crate::printing::connect(config, events.clone())),
         printed: Printed::default(),
@@ -226,7 +229,7 @@ impl Files {
     ) {
         let is_file = |sending: &&Sending| matches!(sending.origin, Origin::Program(_));
         let sending = self.sending.iter().filter(is_file).count();
-        let refusal = if self.disk.is_none() {
+        let refusal = if !self.to_viewers || self.disk.is_none() {
             Some("this session sends no files (--files)".to_owned())
         } else if sending >= FILE_TRANSFERS_MAX {
             Some(OfferError::Busy(sending).to_string())

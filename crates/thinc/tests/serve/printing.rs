@@ -192,6 +192,10 @@ fn wait_for_state(session: &Session, number: u32, wanted: u32) -> String {
     })
 }
 
+fn wait_for_words(session: &Session, number: u32, wanted: &str) {
+    wait_until(wanted, || (state(session, number).1 == wanted).then_some(()));
+}
+
 fn print(session: &Session, title: &str, document: &[u8]) -> Ipp {
     let title = attribute("job-name", Value::text(tag::NAME, title));
     post(session, &request(0x0002, None, vec![title]), document)
@@ -238,7 +242,7 @@ fn a_job_waits_for_a_viewer_that_prints_and_the_person_may_refuse_it() {
     // Another viewer, which prints nothing, is there.
     let mut other = FileViewer::connect_with(&session, 1, ViewerCaps::FILES, Printing::Off);
     let job = number(&print(&session, "Report", &pdf(1000)));
-    assert_eq!(wait_for_state(&session, job, 3), "Waiting for a viewer that prints");
+    wait_for_words(&session, job, "Waiting for a viewer that prints");
     let mut viewer = viewer(&session, 2);
     let FileEvent::Offered { id, .. } = viewer.event() else { panic!("it is offered") };
     assert_eq!(wait_for_state(&session, job, 5), "Sent to the viewer, which asks there");
@@ -329,7 +333,7 @@ fn a_job_outlives_the_desk_and_the_session_process() {
         kill(pid);
         wait_for_end(pid);
     }
-    assert_eq!(wait_for_state(&session, job, 3), "Waiting for a viewer that prints");
+    wait_for_words(&session, job, "Waiting for a viewer that prints");
     let mut viewer = viewer(&session, 1);
     let (ticket, _, content) = receive(&mut viewer);
     assert_eq!(ticket.title, "Report");
