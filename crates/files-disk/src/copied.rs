@@ -21,6 +21,8 @@ use crate::{DiskError, Inbox, InboxLimits, Source};
 const READ_BYTES: u64 = 256 * 1024;
 /// 8: pastes whose files are kept; programs copy them at once.
 const PASTES_MAX: usize = 8;
+/// 16: whatever their age; a program that reads what is copied again and again fills no disk.
+const PASTES_YOUNG_MAX: usize = 16;
 /// An hour: time until the files of a paste may be removed, whatever comes after it.
 const PASTE_AGE_MIN: Duration = Duration::from_secs(60 * 60);
 
@@ -132,9 +134,11 @@ fn sweep(folder: &Path, now: SystemTime) {
         .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
         .collect();
     pastes.sort();
-    let surplus = pastes.len().saturating_sub(PASTES_MAX - 1);
-    for (modified, path) in pastes.into_iter().take(surplus) {
-        if now.duration_since(modified).is_ok_and(|age| age >= PASTE_AGE_MIN) {
+    let count = pastes.len();
+    let surplus = count.saturating_sub(PASTES_MAX - 1);
+    for (at, (modified, path)) in pastes.into_iter().enumerate().take(surplus) {
+        let is_old = now.duration_since(modified).is_ok_and(|age| age >= PASTE_AGE_MIN);
+        if is_old || count - at >= PASTES_YOUNG_MAX {
             // What cannot be removed is found by the next sweep.
             let _ = fs::remove_dir_all(path);
         }
@@ -194,5 +198,10 @@ mod tests {
         assert_eq!(count(), PASTES_MAX + 3, "programs may still copy them");
         sweep(home.path(), SystemTime::now() + PASTE_AGE_MIN + Duration::from_secs(60));
         assert_eq!(count(), PASTES_MAX, "seven and what is not ours");
+        for _ in 0..2 * PASTES_YOUNG_MAX {
+            sweep(home.path(), SystemTime::now());
+            new_folder(home.path()).unwrap();
+        }
+        assert_eq!(count(), PASTES_YOUNG_MAX + 1);
     }
 }

@@ -310,7 +310,11 @@ impl Endpoint {
             return;
         };
         let Start { entry, offset, .. } = start;
-        assert!(is_position(offer, entry, offset), "a transfer starts within its offer");
+        if !is_position(offer, entry, offset) {
+            // The peer has given the number to another offer meanwhile.
+            self.refuse(id, FileAnswer::No);
+            return;
+        }
         incoming.deadline = now + TRANSFER_TIMEOUT + offset / HASHED_PER_MICRO;
         incoming.state = IncomingState::Receiving(Receiving::new(offer.clone(), start));
         let answer = FileAnswer::Yes { entry, offset };
@@ -360,7 +364,10 @@ impl Endpoint {
     pub fn finish(&mut self, id: u32) {
         let Some(at) = self.incoming.iter().position(|incoming| incoming.id == id) else { return };
         let IncomingState::Receiving(receiving) = &self.incoming[at].state else { return };
-        assert!(receiving.is_complete(), "a transfer is finished once all of it is stored");
+        if !receiving.is_complete() {
+            // The peer has given the number to another transfer meanwhile.
+            return;
+        }
         self.remove_incoming(at);
         self.answers.push_back(FileMessage::End { id, by_receiver: true, why: FileEnd::Done });
     }

@@ -57,12 +57,9 @@ pub enum OfferError {
     /// This side sends no files.
     #[error("sending files is switched off here")]
     Policy,
-    /// What is printed is more than one document.
-    #[error("{count} files and folders are printed at a time; it must be one file")]
-    Printed {
-        /// Entries.
-        count: usize,
-    },
+    /// What is printed is not one document.
+    #[error("what is printed must be one file whose name ends with .pdf")]
+    Printed,
 }
 
 /// Files and folders that are sent together. Each folder precedes what it contains, and no path
@@ -94,10 +91,15 @@ impl Offer {
         if total > FILE_BYTES_MAX {
             return Err(OfferError::Bytes { bytes: total, limit: FILE_BYTES_MAX });
         }
-        if matches!(purpose, FilePurpose::Printed(_))
-            && !matches!(entries.as_slice(), [FileEntry { kind: FileKind::File, .. }])
-        {
-            return Err(OfferError::Printed { count: entries.len() });
+        // The viewer's system chooses a program by the name.
+        let is_document = |entries: &[FileEntry]| match entries {
+            [FileEntry { kind: FileKind::File, path, .. }] => {
+                !path.contains('/') && path.ends_with(".pdf")
+            }
+            _ => false,
+        };
+        if matches!(purpose, FilePurpose::Printed(_)) && !is_document(&entries) {
+            return Err(OfferError::Printed);
         }
         let mut kinds: HashMap<&str, FileKind> = HashMap::with_capacity(entries.len());
         for entry in &entries {
@@ -146,10 +148,20 @@ impl Offer {
         files.map_or(self.entries.len(), |ahead| entry + ahead)
     }
 
-    /// A hash of all names, sizes and times: the same files, unchanged, have it again when they are
-    /// offered over another connection.
+    /// A hash of all names, sizes and times, and of how they are printed: the same files, unchanged,
+    /// have it again when they are offered over another connection. Who has agreed to receive a file
+    /// has not agreed to open it.
     pub fn identity(&self) -> [u8; FILE_HASH_BYTES] {
         let mut hash = Sha256::new();
+        if let FilePurpose::Printed(ticket) = &self.purpose {
+            hash.update(b"printed");
+            hash.update(ticket.copies.to_le_bytes());
+            hash.update([ticket.sides as u8, u8::from(ticket.colour)]);
+            for text in [&ticket.title, &ticket.media] {
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text);
+            }
+        }
         for entry in &self.entries {
             // Each field has its length, so that no two lists have the same bytes.
             hash.update([entry.kind as u8]);
@@ -186,6 +198,8 @@ impl EntryHash {
 
 #[cfg(test)]
 mod tests {
+    use thinc_protocol::print::{PrintSides, PrintTicket};
+
     use super::*;
 
     fn entry(kind: FileKind, size: u64, path: &str) -> FileEntry {
@@ -249,6 +263,27 @@ mod tests {
         assert_eq!(offer(1, 2, "f"), first);
         for other in [offer(2, 2, "f"), offer(1, 3, "f"), offer(1, 2, "g")] {
             assert_ne!(other, first);
+        }
+    }
+
+    #[test]
+    fn who_agreed_to_receive_a_file_has_not_agreed_to_print_it() {
+        let offer = |purpose, path: &str| Offer::new(purpose, vec![entry(FileKind::File, 1, path)]);
+        let printed = |title: &str| {
+            FilePurpose::Printed(Box::new(PrintTicket {
+                title: title.to_owned(),
+                copies: 1,
+                sides: PrintSides::One,
+                colour: true,
+                media: String::new(),
+            }))
+        };
+        let identity = |purpose| offer(purpose, "f.pdf").unwrap().identity();
+        assert_ne!(identity(FilePurpose::Sent), identity(printed("a")));
+        assert_ne!(identity(printed("a")), identity(printed("b")));
+        assert_eq!(identity(printed("a")), identity(printed("a")));
+        for path in ["f.html", "f.desktop", "f", "f.pdf.exe"] {
+            assert_eq!(offer(printed("a"), path), Err(OfferError::Printed), "{path}");
         }
     }
 }

@@ -543,7 +543,11 @@ impl Files {
                     }
                     Err((answer, text)) => {
                         warn!("files of a viewer: {text}");
-                        end.refuse(id, answer);
+                        match answer {
+                            // Nobody has refused.
+                            FileAnswer::No => end.stop(id, FileEnd::Failed),
+                            answer => end.refuse(id, answer),
+                        }
                         self.fail(key, &text);
                     }
                 }

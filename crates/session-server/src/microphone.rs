@@ -55,6 +55,13 @@ impl Microphone {
         heard.player.handle_packet(&packet.packet(), now);
     }
 
+    /// No program records any more: what is left was not said to the next.
+    pub(crate) fn forget(&self) {
+        let mut heard = self.lock();
+        heard.player = Player::new(RustOpus::default());
+        heard.from = None;
+    }
+
     /// The next block, of which the first sample is due at `now`; silence if nobody speaks.
     pub(crate) fn pull(&self, now: Micros) -> [f32; MICROPHONE_SAMPLES] {
         let mut heard = self.lock();

@@ -123,6 +123,11 @@ impl Viewer {
         self.state.microphone.is_on && !self.state.closed
     }
 
+    /// What its shell gives is sent.
+    pub fn gives_microphone(&self) -> bool {
+        self.state.microphone.is_given
+    }
+
     /// Answers the newest [`ViewerEvent::MicrophoneWanted`]: the microphone is open now, or it is
     /// not given; also when its person changes their mind.
     pub fn give_microphone(&mut self, given: bool) {

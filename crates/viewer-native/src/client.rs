@@ -954,6 +954,8 @@ impl Shared {
 
     fn set_status(&self, status: Status) {
         let mut state = self.lock();
+        // Whatever has ended the connection, nobody hears the microphone any more.
+        state.end_microphone();
         state.status = status;
         state.news.status = true;
         drop(state);

@@ -205,13 +205,17 @@ impl Files {
         ))
     }
 
-    /// The person's answer to the question.
+    /// The person's answer to this question; nothing happens if it is not asked any more.
     pub(crate) fn answer(
         &mut self,
         takes: bool,
+        question: &str,
         viewer: &mut Viewer,
         now: Micros,
     ) -> Option<String> {
+        if self.question().as_deref() != Some(question) {
+            return None;
+        }
         let asked = self.receiving.iter_mut().find(|found| found.stage == Stage::Asked)?;
         if !takes {
             viewer.files(now).answer(asked.id, None, now);
@@ -291,8 +295,10 @@ impl Files {
             }
             FileEvent::Stopped { id, why } => {
                 let at = self.receiving.iter().position(|receiving| receiving.id == id)?;
-                let receiving = self.receiving.swap_remove(at);
-                let key = receiving.key;
+                // In order: the question that is shown is the first.
+                let receiving = self.receiving.remove(at);
+                let (key, identity) = (receiving.key, receiving.offer.identity());
+                self.accepted.retain(|accepted| *accepted != identity);
                 // What was cancelled, or arrived wrong, is of no use later.
                 self.tell_disk(match why {
                     FileEnd::Failed | FileEnd::Space => DiskTask::Keep { key },
@@ -395,8 +401,12 @@ impl Files {
                         None
                     }
                     Err((answer, text)) => {
-                        viewer.files(now).refuse(id, answer);
-                        self.receiving.retain(|receiving| receiving.key != key);
+                        match answer {
+                            // Nobody has refused.
+                            FileAnswer::No => viewer.files(now).stop(id, FileEnd::Failed),
+                            answer => viewer.files(now).refuse(id, answer),
+                        }
+                        self.forget(key);
                         Some(format!("Not received: {text}"))
                     }
                 }
@@ -413,14 +423,14 @@ impl Files {
                     }
                     Err((why, text)) => {
                         viewer.files(now).stop(id, why);
-                        self.receiving.retain(|receiving| receiving.key != key);
+                        self.forget(key);
                         Some(format!("Not received: {text}"))
                     }
                 }
             }
             DiskAnswer::Finished { key, finished } => {
                 let at = self.receiving.iter().position(|receiving| receiving.key == key)?;
-                let Receiving { id, offer, .. } = self.receiving.swap_remove(at);
+                let Receiving { id, offer, .. } = self.receiving.remove(at);
                 match finished {
                     Ok(paths) => {
                         // On another connection the number may be that of another transfer.
@@ -447,6 +457,14 @@ impl Files {
                     }
                 }
             }
+        }
+    }
+
+    /// A transfer has failed here: what is offered later is asked about.
+    fn forget(&mut self, key: Key) {
+        if let Some(at) = self.receiving.iter().position(|receiving| receiving.key == key) {
+            let identity = self.receiving.remove(at).offer.identity();
+            self.accepted.retain(|accepted| *accepted != identity);
         }
     }
 

@@ -525,7 +525,10 @@ impl Headless {
     /// Answers that question; waits until the files are received, and returns what the user is
     /// told.
     pub fn answer_files(&mut self, takes: bool) -> Result<String, ViewError> {
-        self.client.lock().answer_files(takes);
+        let mut state = self.client.lock();
+        let question = state.files_question().unwrap_or_default();
+        state.answer_files(takes, &question);
+        drop(state);
         let told = self.wait_for_files(if takes { &["Received "] } else { &["Refused"] })?;
         // The session knows it too: a script may quit now.
         self.barrier()?;

@@ -3,6 +3,8 @@
 //! in a document.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -70,6 +72,10 @@ fn program(choice: &PrintChoice, document: &Document) -> Option<(&'static str, V
 pub(crate) fn carry_out(choice: &PrintChoice, document: &Document) -> Option<String> {
     let (name, arguments) = program(choice, document)?;
     let title = &document.ticket.title;
+    if !is_pdf(&document.path) {
+        let path = document.path.display();
+        return Some(format!("\"{title}\" is no PDF document, and was not opened. It is {path}"));
+    }
     let mut command = Command::new(name);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
     let failed = match command.output() {
@@ -93,6 +99,13 @@ pub(crate) fn carry_out(choice: &PrintChoice, document: &Document) -> Option<Str
         }
         (None, _) => format!("Opened \"{title}\""),
     })
+}
+
+/// The session may say so of anything.
+fn is_pdf(path: &Path) -> bool {
+    let mut begins = [0; 5];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begins));
+    read.is_ok() && begins == *b"%PDF-"
 }
 
 /// The printer has a copy of its own.
@@ -149,6 +162,19 @@ mod tests {
         let (name, arguments) = program(&PrintChoice::Open, &document()).unwrap();
         assert_eq!((name, arguments), ("xdg-open", vec!["/tmp/Report.pdf".into()]));
         assert_eq!(program(&PrintChoice::Keep, &document()), None);
+    }
+
+    #[test]
+    fn what_is_no_pdf_is_not_opened() {
+        let path = std::env::temp_dir().join(format!("thinc-page-{}.pdf", std::process::id()));
+        let document = Document { path: path.clone(), ..document() };
+        for (content, is) in [(&b"%PDF-1.7\n"[..], true), (b"<html>", false), (b"%PD", false)] {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(is_pdf(&path), is);
+        }
+        let words = carry_out(&PrintChoice::Open, &document).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(words.contains("is no PDF document"), "{words}");
     }
 
     #[test]

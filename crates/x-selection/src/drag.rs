@@ -193,15 +193,18 @@ impl Drags {
     /// The next event, if there is one before the deadline.
     fn wait(&mut self, deadline: Instant) -> Result<Option<Event>, XError> {
         loop {
-            if let Some(event) = self.connection.poll_for_event()? {
-                if let Event::DestroyNotify(destroyed) = &event {
-                    self.closed.push(destroyed.window);
-                }
-                return Ok(Some(event));
-            }
+            // First, so that a program that sends events without end delays nothing.
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(None);
+            }
+            if let Some(event) = self.connection.poll_for_event()? {
+                if let Event::DestroyNotify(destroyed) = &event
+                    && !self.closed.contains(&destroyed.window)
+                {
+                    self.closed.push(destroyed.window);
+                }
+                return Ok(Some(event));
             }
             self.connection.flush()?;
             let left =

@@ -1,6 +1,7 @@
 //! Path back, beside the pixels: under session.rs, between what programs record and the viewers
 //! that may give a microphone. One is heard at a time: that of the viewer that typed last, or else
-//! of the newest. Knows which viewer that is; never samples or programs.
+//! the one that is heard already, or else of the newest. Where somebody has refused, nobody is asked
+//! who does not type. Knows which viewer that is; never samples or programs.
 
 use thinc_protocol::Micros;
 use thinc_protocol::microphone::MicrophonePacket;
@@ -19,6 +20,9 @@ pub(super) struct Microphone {
     is_recorded: bool,
     /// The viewer that is heard.
     heard: Option<ViewerId>,
+    /// A person has refused, or turned theirs off: no microphone opens where nobody is, until
+    /// somebody types there, or the next recording.
+    is_refused: bool,
 }
 
 impl Session {
@@ -31,6 +35,7 @@ impl Session {
     pub fn handle_recorded(&mut self, is_recorded: bool, now: Micros) {
         self.now = self.now.max(now);
         self.sound.microphone.is_recorded = is_recorded;
+        self.sound.microphone.is_refused &= is_recorded;
         self.update_microphone();
     }
 
@@ -62,7 +67,16 @@ impl Session {
         now: Micros,
     ) -> Result<(), Violation> {
         match message {
-            ViewerMessage::MicrophoneState(state) => self.viewers[at].microphone_state(*state)?,
+            ViewerMessage::MicrophoneState(state) => {
+                let was_asked = is_asked(&self.viewers[at]);
+                self.viewers[at].microphone_state(*state)?;
+                self.sound.microphone.is_refused = if state.given {
+                    false
+                } else {
+                    self.sound.microphone.is_refused
+                        || was_asked && !is_candidate(&self.viewers[at])
+                };
+            }
             // The shell has passed it to `handle_microphone`.
             ViewerMessage::Microphone(_) => return Ok(()),
             _ => {}
@@ -77,14 +91,13 @@ impl Session {
         if !self.sound.microphone.is_recorded {
             return None;
         }
-        let typed_last = self.keyboard.typed_last();
-        let is_candidate = |viewer: &&Viewer| {
-            viewer.rights.microphone
-                && viewer.microphone.as_ref().is_some_and(|lane| lane.is_candidate())
-        };
-        let candidates = || self.viewers.iter().filter(is_candidate);
-        let typist = candidates().find(|viewer| Some(viewer.id) == typed_last);
-        typist.or_else(|| candidates().next_back()).map(|viewer| viewer.id)
+        let Microphone { heard, is_refused, .. } = self.sound.microphone;
+        let candidates = || self.viewers.iter().filter(|viewer| is_candidate(viewer));
+        let candidate = |id: Option<ViewerId>| candidates().find(|viewer| Some(viewer.id) == id);
+        // A guest may have typed last, who is never heard.
+        let preferred = candidate(self.keyboard.typed_last()).or_else(|| candidate(heard));
+        let newest = || candidates().next_back().filter(|_| !is_refused);
+        preferred.or_else(newest).map(|viewer| viewer.id)
     }
 
     /// Asks the viewer that is preferred now. The one that is heard goes on until that gives its
@@ -110,6 +123,11 @@ impl Session {
             viewer.want_microphone(preferred.is_some() && (id == preferred || id == heard), now);
         }
     }
+}
+
+/// It may be heard, and its person has not refused.
+fn is_candidate(viewer: &Viewer) -> bool {
+    viewer.rights.microphone && viewer.microphone.as_ref().is_some_and(|lane| lane.is_candidate())
 }
 
 fn is_asked(viewer: &Viewer) -> bool {
@@ -268,15 +286,42 @@ mod tests {
         assert_eq!((world.told(first), world.heard()), (vec![(1, true)], Some(second)));
         world.answer(first, 1, true);
         assert_eq!((world.heard(), world.told(second)), (Some(first), vec![(2, false)]));
-        // The person stops it there: the other is asked, and this one no more.
+        // The person stops it there: no other opens where nobody is.
         world.answer(first, 1, false);
         assert_eq!(world.heard(), None);
-        assert_eq!((world.told(first), world.told(second)), (vec![(2, false)], vec![(3, true)]));
+        assert_eq!((world.told(first), world.told(second)), (vec![(2, false)], vec![]));
+        world.types(second);
+        assert_eq!(world.told(second), [(3, true)]);
         world.answer(second, 3, true);
         assert_eq!(world.heard(), Some(second));
         world.session.remove_viewer(second);
         assert_eq!((world.heard(), world.told(first)), (None, vec![]), "it was refused");
         world.answer(first, 2, true);
         assert_eq!(world.told(first), [(3, true)], "the person has changed their mind");
+    }
+
+    #[test]
+    fn after_a_refusal_nobody_else_is_asked_until_the_next_recording() {
+        let mut world = World::new();
+        let (first, second) = (world.viewer(Rights::ALL), world.viewer(Rights::ALL));
+        world.session.handle_recorded(true, 0);
+        world.answer(second, 1, false);
+        assert_eq!((world.told(first), world.heard()), (vec![], None), "one refusal is enough");
+        world.session.handle_recorded(false, 0);
+        world.session.handle_recorded(true, 0);
+        assert_eq!(world.told(first), [(1, true)], "another recording");
+    }
+
+    #[test]
+    fn a_guest_that_types_changes_nothing() {
+        let mut world = World::new();
+        let (first, second) = (world.viewer(Rights::ALL), world.viewer(Rights::ALL));
+        let guest = world.viewer(Rights { microphone: false, ..Rights::ALL });
+        world.types(first);
+        world.session.handle_recorded(true, 0);
+        assert_eq!((world.told(first), world.told(second)), (vec![(1, true)], vec![]));
+        world.answer(first, 1, true);
+        world.types(guest);
+        assert_eq!((world.heard(), world.told(second)), (Some(first), vec![]));
     }
 }

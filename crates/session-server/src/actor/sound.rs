@@ -61,6 +61,9 @@ impl Actor {
     pub(super) fn handle_recorded(&mut self, is_recorded: bool) {
         let now = self.now();
         self.core.handle_recorded(is_recorded, now);
+        if !is_recorded {
+            self.sound.microphone.iter().for_each(Microphone::forget);
+        }
     }
 
     /// A packet of a viewer's microphone.

@@ -658,7 +658,7 @@ impl State {
         self.news.status = true;
         self.connections += 1;
         self.sound.begin_connection();
-        self.begin_microphone();
+        self.end_microphone();
         self.pacer = ResizePacer::default();
         // The window may have been resized since the hello was sent.
         self.scale_sent = false;
@@ -675,6 +675,7 @@ impl State {
 
     /// Keeps what the next connection continues from.
     fn end_connection(&mut self) {
+        self.end_microphone();
         self.cache = self.active().take_cache();
         if let Some(mut pending) = self.pending.take() {
             self.viewer.take_unacked_input(&mut pending);

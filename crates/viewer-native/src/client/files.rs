@@ -26,11 +26,11 @@ impl State {
         self.files.question()
     }
 
-    /// The user's answer to the question.
-    pub(crate) fn answer_files(&mut self, takes: bool) {
+    /// The user's answer to this question, if it is still asked.
+    pub(crate) fn answer_files(&mut self, takes: bool, question: &str) {
         let now = self.clock.now();
         let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
-        let notice = self.files.answer(takes, viewer, now);
+        let notice = self.files.answer(takes, question, viewer, now);
         self.tell_of_files(notice);
     }
 

@@ -32,14 +32,16 @@ pub(crate) struct Microphone {
     choice: MicrophoneChoice,
     /// What the person has answered; None: they were not asked.
     agreed: Option<bool>,
-    /// What the session wants now, if it wants it.
+    /// What the session wants now, if it wants it; None while there is no connection.
     want: Option<MicrophoneWant>,
+    /// The device could not be opened for this recording.
+    failed: bool,
 }
 
 impl Microphone {
     pub(super) fn new(choice: MicrophoneChoice) -> Microphone {
         let agreed = (choice == MicrophoneChoice::On).then_some(true);
-        Microphone { choice, agreed, want: None }
+        Microphone { choice, agreed, want: None, failed: false }
     }
 
     /// The capability of a new connection.
@@ -50,17 +52,24 @@ impl Microphone {
     #[cfg(feature = "window")]
     fn question(&self) -> Option<String> {
         (self.want.is_some() && self.agreed.is_none()).then(|| {
-            "A program in the session records. Let it hear your microphone?\n\
-             It stays possible until you close this viewer.\n\n\
+            "A program in the session records. May it, and those that record later, hear your\n\
+             microphone, until you close this viewer or turn it off (Ctrl+Alt+K)?\n\n\
              Ctrl+Alt+Y: microphone on, Ctrl+Alt+X: off"
                 .to_owned()
         })
     }
 
+    /// Whether the key turns it off: it is open, or would be for the next program; or the person is
+    /// asked, and presses the key for off.
+    #[cfg(feature = "window")]
+    fn is_on(&self) -> bool {
+        !self.failed && self.agreed != Some(false)
+    }
+
     /// For what the device has to be open.
     #[cfg(feature = "window")]
     fn wanted(&self) -> Option<MicrophoneWant> {
-        self.want.filter(|_| self.agreed == Some(true))
+        self.want.filter(|_| self.agreed == Some(true) && !self.failed)
     }
 }
 
@@ -68,14 +77,16 @@ impl State {
     /// The session wants the microphone, or no longer.
     pub(super) fn handle_microphone_wanted(&mut self, want: Option<MicrophoneWant>) {
         self.microphone.want = want;
+        self.microphone.failed = false;
         if want.is_some() && self.microphone.agreed == Some(false) {
             self.viewer.give_microphone(false);
         }
         self.news.microphone = true;
     }
 
-    /// A new connection has not asked for anything yet.
-    pub(super) fn begin_microphone(&mut self) {
+    /// The connection is lost or has ended, or a new one has not asked for anything yet: the device
+    /// is closed.
+    pub(super) fn end_microphone(&mut self) {
         self.microphone.want = None;
         self.news.microphone = true;
     }
@@ -103,9 +114,9 @@ impl State {
         self.microphone.wanted()
     }
 
-    /// The device is open for this, or closed.
-    pub(crate) fn set_microphone_open(&mut self, open: Option<MicrophoneWant>) {
-        if open.is_some() && open == self.microphone.want {
+    /// The device is open for this, which the session of this connection may not know yet.
+    pub(crate) fn set_microphone_open(&mut self, open: MicrophoneWant) {
+        if self.microphone.wanted() == Some(open) && !self.viewer.gives_microphone() {
             self.viewer.give_microphone(true);
             self.flush();
         }
@@ -113,7 +124,7 @@ impl State {
 
     /// The device cannot be opened.
     pub(crate) fn handle_microphone_failed(&mut self) {
-        self.microphone.want = None;
+        self.microphone.failed = true;
         self.viewer.give_microphone(false);
         self.flush();
     }
@@ -132,12 +143,12 @@ impl State {
         if self.microphone.choice == MicrophoneChoice::Off {
             return "This viewer gives no microphone (--microphone)";
         }
-        if !self.viewer.may_give_microphone() {
+        let is_on = self.microphone.is_on();
+        if !is_on && !self.viewer.may_give_microphone() {
             return "The session takes no microphone";
         }
-        let is_on = self.microphone.wanted().is_some()
-            || self.microphone.want.is_none() && self.microphone.agreed != Some(false);
         self.microphone.agreed = Some(!is_on);
+        self.microphone.failed = false;
         // While a program records, the window says so once the device is open.
         if is_on || self.microphone.want.is_none() {
             self.viewer.give_microphone(!is_on);
@@ -188,5 +199,17 @@ mod tests {
         microphone.want = Some(WANT);
         assert_eq!((microphone.question(), microphone.wanted()), (None, Some(WANT)));
         assert_eq!(Microphone::new(MicrophoneChoice::Off).caps(), 0);
+    }
+
+    #[test]
+    fn the_key_never_opens_a_device_that_is_asked_for_and_a_failure_is_tried_again() {
+        let mut microphone = Microphone::new(MicrophoneChoice::Ask);
+        assert!(microphone.is_on(), "the next program may ask");
+        microphone.want = Some(WANT);
+        assert!(microphone.is_on() && microphone.wanted().is_none(), "the key refuses");
+        microphone.agreed = Some(true);
+        assert!(microphone.is_on());
+        microphone.failed = true;
+        assert!(!microphone.is_on() && microphone.wanted().is_none(), "the key tries again");
     }
 }

@@ -2,6 +2,8 @@
 //! those that the session sends, and about the microphone. From SDL's events and the viewer's
 //! commands, to client.rs. Knows paths and words; never what is in a file.
 
+use std::time::{Duration, Instant};
+
 use sdl3::keyboard::{Keycode, Mod};
 use thinc_protocol::file::FilePurpose;
 use thinc_region::Size;
@@ -10,6 +12,9 @@ use super::shortcuts::{FilesCommand, answers_question};
 use super::{App, drop_place};
 use crate::client::State;
 use crate::overlay::Panel;
+
+/// Half a second: nobody reads a question and answers it sooner.
+const ANSWER_TIME_MIN: Duration = Duration::from_millis(500);
 
 impl App<'_> {
     /// All files of a drop on this window are known.
@@ -41,30 +46,30 @@ impl App<'_> {
         let questions = [state.microphone_question(), state.files_question()];
         let is_shown = |question: &&Option<String>| **question == self.question;
         let shown = questions.iter().find(is_shown).cloned().flatten();
-        self.question = shown.or_else(|| questions.into_iter().flatten().next());
+        let question = shown.or_else(|| questions.into_iter().flatten().next());
+        if question != self.question {
+            (self.question, self.asked_at) = (question, Instant::now());
+        }
         self.redraw = true;
     }
 
     pub(super) fn handle_files(&mut self, command: FilesCommand) {
-        let is_asked = self.question.is_some();
         let mut state = self.client.lock();
-        if is_asked && command != FilesCommand::Show && self.question == state.microphone_question()
-        {
-            state.answer_microphone(command == FilesCommand::Take);
+        if let Some(question) = self.question.as_ref().filter(|_| command != FilesCommand::Show) {
+            let takes = command == FilesCommand::Take;
+            if self.asked_at.elapsed() < ANSWER_TIME_MIN {
+                // The keys were for something else.
+            } else if self.question == state.microphone_question() {
+                state.answer_microphone(takes);
+            } else {
+                state.answer_files(takes, question);
+            }
             return;
         }
         let words = match command {
-            FilesCommand::Take if is_asked => {
-                state.answer_files(true);
-                return;
-            }
             FilesCommand::Take => "The session sends no files".to_owned(),
             FilesCommand::Stop => {
-                if is_asked {
-                    state.answer_files(false);
-                } else {
-                    state.cancel_files();
-                }
+                state.cancel_files();
                 return;
             }
             FilesCommand::Show => {

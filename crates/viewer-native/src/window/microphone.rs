@@ -67,27 +67,28 @@ impl WindowMicrophone {
         let wanted = client.lock().microphone_to_open();
         let is_open_for = self.open.as_ref().map(|(want, _)| *want);
         if wanted == is_open_for {
+            // Another connection may want the same, or the person was quick.
+            wanted.into_iter().for_each(|want| client.lock().set_microphone_open(want));
             return None;
         }
-        if let Some((_, stream)) = self.open.take()
-            && stream.pause().is_ok()
-        {
+        if let Some((want, stream)) = self.open.take() {
+            if let Err(error) = stream.pause() {
+                self.open = Some((want, stream));
+                return Some(format!("The microphone cannot be closed: {error}"));
+            }
             drop(ManuallyDrop::into_inner(stream));
         }
         let Some(want) = wanted else {
-            client.lock().set_microphone_open(None);
             return Some("Microphone off".to_owned());
         };
         match self.start(client, want) {
             Ok(stream) => {
                 self.open = Some((want, ManuallyDrop::new(stream)));
-                client.lock().set_microphone_open(Some(want));
+                client.lock().set_microphone_open(want);
                 Some("Microphone on: a program in the session records".to_owned())
             }
             Err(error) => {
-                let mut state = client.lock();
-                state.set_microphone_open(None);
-                state.handle_microphone_failed();
+                client.lock().handle_microphone_failed();
                 Some(format!("The session gets no microphone: {error}"))
             }
         }

@@ -262,6 +262,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         notice: None,
         drops: Vec::new(),
         question: None,
+        asked_at: Instant::now(),
         sound: WindowSound::new(&sdl, wake.clone()),
         has_sound_arrived: false,
         microphone: WindowMicrophone::new(&sdl),
@@ -385,8 +386,9 @@ struct App<'a> {
     notice: Option<(String, Instant)>,
     /// Files of a drop that is not complete.
     drops: Vec<PathBuf>,
-    /// What the user is asked.
+    /// What the user is asked, and since when.
     question: Option<String>,
+    asked_at: Instant,
     clipboard: WindowClipboard,
     sound: WindowSound,
     has_sound_arrived: bool,
@@ -940,7 +942,6 @@ impl App<'_> {
         if self.statistics {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
-        self.draw_microphone_mark(window, dot);
         self.draw_names(state, dot);
         let menu = self.menu.then(|| match &self.people_page {
             Some(page) => page.text(&state.people, people::since_1970_s()),
@@ -968,6 +969,8 @@ impl App<'_> {
             let y = (window.height as i32 - panel.size.height as i32).max(0);
             self.panels.push((panel, x, y));
         }
+        // Nothing hides it.
+        self.draw_microphone_mark(window, dot);
     }
 
     /// When something has to be redrawn without an event; `None`: never.
