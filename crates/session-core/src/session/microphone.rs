@@ -1,7 +1,7 @@
 //! Path back, beside the pixels: under session.rs, between what programs record and the viewers
 //! that may give a microphone. One is heard at a time: that of the viewer that typed last, or else
-//! the one that is heard already, or else of the newest. Where somebody has refused, nobody is asked
-//! who does not type. Knows which viewer that is; never samples or programs.
+//! the one that is heard already, or else of the newest. Where somebody has refused, nobody is
+//! asked who does not type. Knows which viewer that is; never samples or programs.
 
 use thinc_protocol::Micros;
 use thinc_protocol::microphone::MicrophonePacket;
