@@ -148,9 +148,9 @@ impl Offer {
         files.map_or(self.entries.len(), |ahead| entry + ahead)
     }
 
-    /// A hash of all names, sizes and times, and of how they are printed: the same files, unchanged,
-    /// have it again when they are offered over another connection. Who has agreed to receive a
-    /// file has not agreed to open it.
+    /// A hash of all names, sizes and times, and of how they are printed: the same files,
+    /// unchanged, have it again when they are offered over another connection. Who has agreed to
+    /// receive a file has not agreed to open it.
     pub fn identity(&self) -> [u8; FILE_HASH_BYTES] {
         let mut hash = Sha256::new();
         if let FilePurpose::Printed(ticket) = &self.purpose {
