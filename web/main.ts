@@ -35,6 +35,7 @@ import { Menu } from "./ui/menu";
 import { Microphone } from "./ui/microphone";
 import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
+import { Questions } from "./ui/questions";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
 import { Transfers } from "./ui/transfers";
@@ -159,7 +160,8 @@ function handleMessage(message: FromEngine): void {
       sound.showPlayers(message.names);
       break;
     case "microphone":
-      microphone.handle(message);
+      // An engine that has failed may go on.
+      if (connection?.name !== "closed") microphone.handle(message);
       break;
     case "clipPolicy":
       copying.show(message.policy);
@@ -293,6 +295,8 @@ function showState(state: ConnectionState): void {
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);
   people.setConnected(connected);
+  // Nobody can hear it.
+  if (!connected) microphone.handle({ type: "microphone", wanted: undefined });
   files.setConnection(connected, state.name === "closed" ? state.title : undefined);
   status.show(state, pictured);
   if (state.name === "connected") {
@@ -378,7 +382,7 @@ function shortcut(event: KeyboardEvent): boolean {
   if (event.getModifierState("AltGraph")) return false;
   // What answers a question is the session's otherwise.
   const toggle =
-    microphone.shortcut(event.code) ?? SHORTCUTS[event.code] ?? transfers.shortcut(event.code);
+    microphone.shortcut(event.code) ?? SHORTCUTS[event.code] ?? questions.shortcut(event.code);
   if (toggle === undefined) return false;
   if (!event.repeat) toggle();
   return true;
@@ -455,7 +459,9 @@ const sound = new Sound({
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),
 });
+const questions = new Questions(() => input.typing.focus());
 const transfers = new Transfers({
+  questions,
   panel: element("files"),
   question: element("files-question"),
   words: element("files-words"),
@@ -479,7 +485,9 @@ new Drops({
   dropped: (listed, at) => void files.give(listed, at),
 });
 const microphone = new Microphone({
+  questions,
   question: element("microphone-question"),
+  questionWords: element("microphone-question-words"),
   allow: element<HTMLButtonElement>("microphone-allow"),
   refuse: element<HTMLButtonElement>("microphone-refuse"),
   mark: element("microphone"),

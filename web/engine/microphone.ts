@@ -74,16 +74,18 @@ export class EngineMicrophone {
     });
     let samples = 0;
     port.onmessage = ({ data }: MessageEvent<Float32Array<ArrayBuffer>>) => {
+      const before = samples;
+      // Time goes on while frames are left out.
+      samples += data.length / wanted.channels;
       if (encoder.state !== "configured" || encoder.encodeQueueSize > WAITING_MAX) return;
       const audio = new AudioData({
         format: "f32-planar",
         sampleRate: RATE,
         numberOfFrames: data.length / wanted.channels,
         numberOfChannels: wanted.channels,
-        timestamp: Math.round((samples * 1_000_000) / RATE),
+        timestamp: Math.round((before * 1_000_000) / RATE),
         data,
       });
-      samples += data.length / wanted.channels;
       encoder.encode(audio);
       audio.close();
     };

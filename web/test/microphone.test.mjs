@@ -35,6 +35,58 @@ async function opened(t, options = {}) {
   return { page, viewer, hello };
 }
 
+/** Answers once the question takes answers. */
+async function agree(page) {
+  await page.locator("#microphone-allow:enabled").waitFor();
+  await page.keyboard.press("Control+Alt+y");
+}
+
+/** In the page: keeps what it opens, can fail to, and answers a question as it appears. */
+function observe() {
+  window.streams = [];
+  const devices = navigator.mediaDevices;
+  const getUserMedia = devices.getUserMedia.bind(devices);
+  devices.getUserMedia = async (constraints) => {
+    const stream = await getUserMedia(constraints);
+    window.streams.push(stream);
+    return stream;
+  };
+  window.AudioContext = class extends AudioContext {
+    constructor(options) {
+      if (window.broken) throw new DOMException("no audio here", "NotSupportedError");
+      super(options);
+    }
+  };
+  window.Worker = class extends Worker {
+    constructor(...options) {
+      super(...options);
+      window.engine = this;
+    }
+  };
+  window.answerAtOnce = () => {
+    const question = document.getElementById("microphone-question");
+    window.answers = 0;
+    new MutationObserver(() => {
+      if (question.hidden) return;
+      window.answers += 1;
+      const keys = { code: "KeyY", key: "y", ctrlKey: true, altKey: true, bubbles: true };
+      document.getElementById("keys").dispatchEvent(new KeyboardEvent("keydown", keys));
+      document.getElementById("microphone-allow").click();
+    }).observe(question, { attributeFilter: ["hidden"] });
+  };
+}
+
+/** How often it was opened, and how many tracks are live. */
+const opens = (page) =>
+  page.evaluate(() => [
+    window.streams.length,
+    window.streams.flatMap((s) => s.getTracks()).filter((t) => t.readyState === "live").length,
+  ]);
+const stateOf = (viewer, generation, given) =>
+  viewer.receive(
+    (m) => m.kind === "microphoneState" && m.generation === generation && m.given === given,
+  );
+
 const states = (viewer) => viewer.received.filter((m) => m.kind === "microphoneState");
 const packets = (viewer) => viewer.received.filter((m) => m.kind === "microphone");
 
@@ -45,7 +97,7 @@ test("the microphone is open while a program records, and a mark says so", async
   viewer.send(message.microphoneWant(1, true));
   await page.locator(ASKED).waitFor();
   assert.deepEqual([states(viewer), packets(viewer)], [[], []], "nobody has agreed");
-  await page.keyboard.press("Control+Alt+y");
+  await agree(page);
   await page.locator(MARK).waitFor();
   await viewer.receive((m) => m.kind === "microphoneState" && m.generation === 1 && m.given);
   await viewer.receive((m) => m.kind === "microphone" && m.sequence >= 100);
@@ -95,6 +147,97 @@ test("who does not agree sends nothing, and is told what is missing", async (t) 
   assert.match(words, /no microphone: it cannot code sound/);
   const off = await opened(t, { query: "?microphone=off" });
   assert.equal(off.hello.caps & GIVES, 0);
+});
+
+test("no question is answered by chance, and one is asked at a time", async (t) => {
+  const { page, viewer } = await opened(t, { script: observe });
+  viewer.send(message.fileOffer(1, [["notes", 5]]));
+  await page.locator("#files-refuse:enabled").waitFor();
+  viewer.send(message.microphoneWant(1, true));
+  await page.evaluate(() => window.thinc.quiet());
+  assert.ok(await page.locator(ASKED).isHidden(), "it waits for the other question");
+  await page.evaluate(() => window.answerAtOnce());
+  await page.keyboard.press("Control+Alt+x");
+  await viewer.receive((m) => m.kind === "fileAnswer" && m.id === 1 && m.answer === 0);
+  await page.locator("#microphone-allow:enabled").waitFor();
+  assert.equal(await page.evaluate(() => window.answers), 1);
+  assert.ok(await page.locator(ASKED).isVisible());
+  assert.match(await page.locator(ASKED).textContent(), /record, now or later,.*Ctrl\+Alt\+K/);
+  assert.deepEqual([states(viewer), await opens(page)], [[], [0, 0]]);
+
+  viewer.send(message.fileOffer(2, [["other", 5]]));
+  await page.evaluate(() => window.thinc.quiet());
+  assert.ok(await page.locator("#files-question").isHidden());
+  await page.keyboard.press("Control+Alt+y");
+  await stateOf(viewer, 1, true);
+  await page.locator("#files-refuse:enabled").click();
+  await viewer.receive((m) => m.kind === "fileAnswer" && m.id === 2 && m.answer === 0);
+  assert.deepEqual(page.problems, []);
+});
+
+for (const how of ["key", "button"])
+  test(`the ${how} that turns it off refuses while the question is shown`, async (t) => {
+    const { page, viewer } = await opened(t, { script: observe });
+    viewer.send(message.microphoneWant(1, true));
+    await page.locator(ASKED).waitFor();
+    if (how === "key") await page.keyboard.press("Control+Alt+k");
+    else await page.evaluate(() => document.getElementById("menu-microphone").click());
+    await stateOf(viewer, 1, false);
+    assert.ok(await page.locator(ASKED).isHidden());
+    assert.deepEqual(await opens(page), [0, 0]);
+    const pressed = await page.locator("#menu-microphone").getAttribute("aria-pressed");
+    assert.equal(pressed, "false");
+  });
+
+test("it is closed when the engine fails, and stays closed", async (t) => {
+  const { page, viewer } = await opened(t, { script: observe });
+  viewer.send(message.microphoneWant(1, true));
+  await agree(page);
+  await stateOf(viewer, 1, true);
+  assert.deepEqual(await opens(page), [1, 1]);
+  await page.evaluate(() =>
+    window.engine.dispatchEvent(new ErrorEvent("error", { message: "of a test" })),
+  );
+  assert.ok(await page.locator(MARK).isHidden());
+  assert.deepEqual(await opens(page), [1, 0]);
+  viewer.send(message.microphoneWant(2, false), message.microphoneWant(3, true));
+  await page.evaluate(() => window.thinc.quiet());
+  assert.ok(await page.locator(MARK).isHidden());
+  assert.deepEqual(await opens(page), [1, 0]);
+});
+
+test("a microphone that is lost is told of, and can be opened again", async (t) => {
+  const { page, viewer } = await opened(t, { script: observe });
+  viewer.send(message.microphoneWant(1, true));
+  await agree(page);
+  await stateOf(viewer, 1, true);
+  await page.evaluate(() => window.streams[0].getTracks()[0].dispatchEvent(new Event("ended")));
+  await stateOf(viewer, 1, false);
+  assert.ok(await page.locator(MARK).isHidden());
+  assert.deepEqual(await opens(page), [1, 0]);
+  assert.match(await page.locator("#notice").textContent(), /has closed the microphone/);
+  viewer.send(message.microphoneWant(2, false));
+  await page.evaluate(() => window.thinc.quiet());
+  await page.keyboard.press("Control+Alt+k");
+  await stateOf(viewer, 2, true);
+  viewer.send(message.microphoneWant(3, true));
+  await stateOf(viewer, 3, true);
+  assert.deepEqual(await opens(page), [2, 1]);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a browser without audio answers that it gives none", async (t) => {
+  const { page, viewer } = await opened(t, { script: observe });
+  await page.evaluate(() => (window.broken = true));
+  viewer.send(message.microphoneWant(1, true));
+  await agree(page);
+  await stateOf(viewer, 1, false);
+  assert.match(await page.locator("#notice").textContent(), /no microphone: no audio here/);
+  assert.deepEqual(await opens(page), [0, 0]);
+  await page.evaluate(() => (window.broken = false));
+  await page.keyboard.press("Control+Alt+k");
+  await stateOf(viewer, 1, true);
+  assert.deepEqual(page.problems, []);
 });
 
 /** A session in which a program records; with its file. */

@@ -5,12 +5,19 @@
 
 import type { FromEngine, MicrophoneFormat, ToEngine } from "../engine/messages";
 import type { CaptureOptions } from "../sound/capture";
+import type { Question, Questions } from "./questions";
 
 const RATE = 48_000;
 
+const QUESTION =
+  "Programs in this session that record, now or later, would hear your microphone until you " +
+  "close this page or turn it off (Ctrl+Alt+K). Ctrl+Alt+Y: microphone on; Ctrl+Alt+X: off.";
+
 export interface MicrophoneOptions {
-  /** Asks whether a program may hear it. */
+  questions: Questions;
+  /** Asks whether programs may hear it. */
   question: HTMLElement;
+  questionWords: HTMLElement;
   allow: HTMLButtonElement;
   refuse: HTMLButtonElement;
   /** Shown while it is open. */
@@ -47,23 +54,33 @@ function refusalOf(error: unknown): string {
 }
 
 export class Microphone {
+  private readonly question: Question;
   /** What the user has answered; undefined: they were not asked. */
   private agreed: boolean | undefined;
   private wanted: MicrophoneFormat | undefined;
+  /** It was lost, or could not be opened, since a program last began to record. */
+  private failed = false;
   /** Stops what is open, or is being opened. */
   private closeOpened: (() => void) | undefined;
   private isOpen = false;
 
   constructor(private readonly options: MicrophoneOptions) {
-    const { allow, refuse, stop, button, choice } = options;
+    const { question, questionWords, allow, refuse, stop, button, choice } = options;
     if (choice === "on") this.agreed = true;
-    allow.addEventListener("click", () => this.answer(true));
-    refuse.addEventListener("click", () => this.answer(false));
+    this.question = {
+      element: question,
+      words: questionWords,
+      yes: allow,
+      no: refuse,
+      answer: (agrees) => this.answer(agrees),
+    };
+    options.questions.add(this.question);
     stop.addEventListener("click", () => this.toggle());
     button.addEventListener("click", () => this.toggle());
-    options.question.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.answer(false);
+    question.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") options.questions.answer(this.question, false);
     });
+    this.show();
   }
 
   /** Tells the engine that this browser can record, if it can and the address lets it. */
@@ -82,69 +99,86 @@ export class Microphone {
 
   /** A program of the session records, or none does. */
   handle({ wanted, failed }: Extract<FromEngine, { type: "microphone" }>): void {
+    const { questions, notice, send } = this.options;
     this.close();
     this.wanted = wanted;
-    if (failed !== undefined) this.options.notice(`The session gets no microphone: ${failed}`);
-    this.options.question.hidden = wanted === undefined || this.agreed !== undefined;
-    if (wanted === undefined) return;
-    if (this.agreed) void this.open(wanted);
-    else if (this.agreed === false) this.options.send({ type: "microphone", given: false });
+    if (failed !== undefined) {
+      this.failed = true;
+      notice(`The session gets no microphone: ${failed}`);
+    } else if (wanted !== undefined) {
+      this.failed = false;
+    }
+    this.show();
+    if (wanted === undefined) questions.ask(this.question, undefined);
+    else if (this.agreed) void this.open(wanted);
+    else if (this.agreed === false) send({ type: "microphone", given: false });
+    else if (!questions.isAsked(this.question)) questions.ask(this.question, QUESTION);
   }
 
   /** The command of a key with Ctrl and Alt; undefined: it is not the microphone's. */
   shortcut(code: string): (() => void) | undefined {
-    const isAsked = !this.options.question.hidden;
-    if (code === "KeyY" && isAsked) return () => this.answer(true);
-    if (code === "KeyX" && isAsked) return () => this.answer(false);
-    if (code === "KeyK" && !this.options.button.hidden) return () => this.toggle();
-    return undefined;
+    return code === "KeyK" && !this.options.button.hidden ? () => this.toggle() : undefined;
   }
 
   private answer(agrees: boolean): void {
-    this.options.question.hidden = true;
-    this.options.left();
     this.agreed = agrees;
+    this.options.questions.ask(this.question, undefined);
     if (!agrees) this.options.send({ type: "microphone", given: false });
     else if (this.wanted !== undefined) void this.open(this.wanted);
-  }
-
-  /** Off at once, or on again. */
-  private toggle(): void {
-    const isOn = this.closeOpened !== undefined || (!this.wanted && this.agreed !== false);
-    this.options.question.hidden = true;
-    this.agreed = !isOn;
-    this.close();
-    if (isOn) this.options.send({ type: "microphone", given: false });
-    else if (this.wanted !== undefined) void this.open(this.wanted);
-    // It was refused: the session may ask again.
-    else this.options.send({ type: "microphone", given: true });
-    if (this.wanted !== undefined) this.options.left();
-    else if (isOn) this.options.notice("The microphone stays off, whatever records");
-    else this.options.notice("The microphone is on while a program of the session records");
     this.show();
   }
 
+  /** Off at once, or on again; a question is answered with no, and after a failure it retries. */
+  private toggle(): void {
+    const { questions, send, notice, left } = this.options;
+    if (questions.isAsked(this.question)) {
+      this.answer(false);
+      return;
+    }
+    const isOn = this.agreed !== false && !this.failed;
+    this.failed = false;
+    this.agreed = !isOn;
+    this.close();
+    if (isOn) send({ type: "microphone", given: false });
+    else if (this.wanted !== undefined) void this.open(this.wanted);
+    // It was refused: the session may ask again.
+    else send({ type: "microphone", given: true });
+    if (this.wanted !== undefined) left();
+    else if (isOn) notice("The microphone stays off, whatever records");
+    else notice("The microphone is on while a program of the session records");
+  }
+
   private async open(wanted: MicrophoneFormat): Promise<void> {
-    // Created within the user's click, or it may be suspended.
-    const context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE });
+    let context: AudioContext | undefined;
     let stream: MediaStream | undefined;
     let isClosed = false;
     const close = () => {
       isClosed = true;
-      for (const track of stream?.getTracks() ?? []) track.stop();
-      void context.close();
+      for (const track of stream?.getTracks() ?? []) {
+        track.onended = null;
+        track.stop();
+      }
+      // It may be closed already.
+      context?.close().catch(() => undefined);
     };
     this.closeOpened = close;
     try {
-      const [opened] = await Promise.all([
-        navigator.mediaDevices.getUserMedia({
-          // The browser knows what it plays, and removes it.
-          audio: { channelCount: wanted.channels, echoCancellation: true },
-        }),
-        context.audioWorklet.addModule(new URL("worklet.js", this.options.base)),
-      ]);
-      stream = opened;
+      // Created within the user's click, or it may be suspended.
+      context = new AudioContext({ latencyHint: "interactive", sampleRate: RATE });
+      // What can fail comes before the browser's question, whose stream must have an owner.
+      await context.audioWorklet.addModule(new URL("worklet.js", this.options.base));
+      if (isClosed) return;
+      stream = await navigator.mediaDevices.getUserMedia({
+        // The browser knows what it plays, and removes it.
+        audio: { channelCount: wanted.channels, echoCancellation: true },
+      });
+      // Closed while the browser asked.
       if (isClosed) return close();
+      for (const track of stream.getTracks())
+        track.onended = () => this.fail("this browser or device has closed the microphone");
+      this.isOpen = true;
+      this.show();
+      this.options.notice("The microphone is open: programs of the session that record hear it");
       const processorOptions: CaptureOptions = wanted;
       const node = new AudioWorkletNode(context, "thinc-capture", {
         numberOfInputs: 1,
@@ -158,19 +192,21 @@ export class Microphone {
       context.createMediaStreamSource(stream).connect(node);
       // Its output is silent; without it nothing would pull what it hears.
       node.connect(context.destination);
+      // It may wait for a gesture.
       await context.resume();
       if (isClosed) return;
       this.options.send({ type: "microphone", given: true, port: port2 }, [port2]);
-      this.isOpen = true;
-      this.show();
     } catch (error) {
-      if (isClosed) return;
-      this.close();
-      this.agreed = false;
-      this.options.send({ type: "microphone", given: false });
-      this.options.notice(`The session gets no microphone: ${refusalOf(error)}`);
-      for (const track of stream?.getTracks() ?? []) track.stop();
+      if (!isClosed) this.fail(refusalOf(error));
     }
+  }
+
+  private fail(why: string): void {
+    this.close();
+    this.failed = true;
+    this.show();
+    this.options.send({ type: "microphone", given: false });
+    this.options.notice(`The session gets no microphone: ${why}`);
   }
 
   private close(): void {
@@ -183,6 +219,6 @@ export class Microphone {
   private show(): void {
     const { mark, button } = this.options;
     mark.hidden = !this.isOpen;
-    button.setAttribute("aria-pressed", String(this.agreed !== false));
+    button.setAttribute("aria-pressed", String(this.agreed === true && !this.failed));
   }
 }

@@ -4,17 +4,13 @@
 // Knows elements and words; never files.
 
 import type { FilesView } from "../files/files";
-
-/**
- * An answer sooner than this was meant for the session: the question has just appeared where the
- * person clicks or types.
- */
-const ANSWER_MS_MIN = 500;
+import type { Question, Questions } from "./questions";
 
 /** Lengths that a bar has, about one for each of its pixels. */
 const BAR_STEPS = 200;
 
 export interface TransfersOptions {
+  questions: Questions;
   panel: HTMLElement;
   question: HTMLElement;
   words: HTMLElement;
@@ -42,13 +38,19 @@ export class Transfers implements FilesView {
   private readonly rows = new Map<number, Row>();
   /** The transfer that the question is about. */
   private asked: number | undefined;
-  private askedAtMs = 0;
-  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly question: Question;
 
   constructor(private readonly options: TransfersOptions) {
-    const { panel, save, refuse } = options;
-    save.addEventListener("click", () => this.answer(true));
-    refuse.addEventListener("click", () => this.answer(false));
+    const { panel, question, words, save, refuse } = options;
+    this.question = {
+      element: question,
+      words,
+      yes: save,
+      no: refuse,
+      answer: (takes) => options.answer(takes),
+      changed: () => this.showPanel(),
+    };
+    options.questions.add(this.question);
     // A click leaves the keyboard with the session.
     for (const type of ["pointerdown", "mousedown"] as const)
       panel.addEventListener(type, (event) => event.preventDefault());
@@ -57,35 +59,10 @@ export class Transfers implements FilesView {
     });
   }
 
-  /** What these keys answer, with Ctrl and Alt; undefined while nothing is asked. */
-  shortcut(code: string): (() => void) | undefined {
-    if (this.options.question.hidden) return undefined;
-    if (code === "KeyY") return () => this.answer(true);
-    if (code === "KeyX") return () => this.answer(false);
-    return undefined;
-  }
-
   ask(asked: { key: number; words: string } | undefined): void {
     if (asked?.key === this.asked) return;
     this.asked = asked?.key;
-    const words = asked?.words;
-    const { question, save, refuse } = this.options;
-    clearTimeout(this.timer);
-    const hadFocus = question.contains(document.activeElement);
-    question.hidden = words === undefined;
-    if (words !== undefined) {
-      this.askedAtMs = performance.now();
-      for (const button of [save, refuse]) button.disabled = true;
-      this.timer = setTimeout(() => {
-        for (const button of [save, refuse]) button.disabled = false;
-        // Who answered one question by keyboard goes on with the next.
-        if (hadFocus) refuse.focus();
-      }, ANSWER_MS_MIN);
-    } else if (hadFocus) {
-      this.options.left();
-    }
-    this.options.words.textContent = words ?? "";
-    this.showPanel();
+    this.options.questions.ask(this.question, asked?.words);
   }
 
   show(key: number, words: string, share: number, cancel: () => void): void {
@@ -120,10 +97,6 @@ export class Transfers implements FilesView {
 
   setGives(gives: boolean): void {
     this.options.give.hidden = !gives;
-  }
-
-  private answer(takes: boolean): void {
-    if (performance.now() - this.askedAtMs >= ANSWER_MS_MIN) this.options.answer(takes);
   }
 
   private addRow(key: number, text: string): Row {
