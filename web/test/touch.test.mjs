@@ -502,7 +502,10 @@ test("the menu has room for fingers, and a keyboard enters and leaves it", async
   await page.waitForFunction(() => document.activeElement.id === "menu-keyboard");
   await page.keyboard.press("Tab");
   await page.waitForFunction(() => document.activeElement.id === "menu-fullscreen");
-  for (let i = 0; i < 3; i += 1) await page.keyboard.press("Tab");
+  const focused = () => page.evaluate(() => document.activeElement.id);
+  for (let left = 12; left > 0 && (await focused()) !== "menu-stats"; left -= 1) {
+    await page.keyboard.press("Tab");
+  }
   await page.keyboard.press("Enter");
   await page.locator("#stats").waitFor();
   await page.keyboard.press("Escape");
@@ -519,10 +522,10 @@ test("the menu has room for fingers, and a keyboard enters and leaves it", async
   assert.deepEqual(page.problems, []);
 });
 
-test("on a desktop the menu is a line or two at the top edge, narrow windows too", async (t) => {
+test("on a desktop the menu is a line at the top edge, and three in a narrow window", async (t) => {
   for (const [width, lines] of [
     [1280, 1],
-    [400, 2],
+    [400, 3],
   ]) {
     const tab = { viewport: { width, height: 300 } };
     const { page, viewer } = await openPage(t, browser, { tab });

@@ -88,7 +88,8 @@ export class Microphone {
     const { words, button, choice, send } = this.options;
     if (choice === "off") return;
     const missing = missingFeature();
-    words.hidden = false;
+    // A screen reader reads them with the button; others see them where something is missing.
+    words.hidden = missing === undefined;
     button.hidden = missing !== undefined;
     words.textContent =
       missing === undefined
