@@ -1,7 +1,7 @@
 // The microphone on the page: opened only when a program records and the person agrees, marked as
 // long as it is open, closed at once; and what a program of a real session records of it.
-// Beside sound.test.mjs. Needs web/dist (./dev build web), Chromium, Firefox, whose microphones are
-// the browsers' own test tones, and pulseaudio-utils.
+// Beside sound.test.mjs. Needs web/dist (./dev build web), Chromium, whose microphone
+// is its own test tone, and pulseaudio-utils.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -10,7 +10,6 @@ import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { Firefox } from "./firefox.mjs";
 import { openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
@@ -270,16 +269,4 @@ test("a program of a session records what Chromium's microphone hears", async (t
   await page.locator(MARK).waitFor();
   await isHeard(file);
   assert.deepEqual(page.problems, []);
-});
-
-test("a program of a session records what Firefox's microphone hears", async (t) => {
-  const { session, file } = await recording(t);
-  const firefox = await Firefox.start();
-  t.after(() => firefox.stop());
-  await firefox.goto(session.link.replace("#", "?microphone=on#"));
-  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
-  // A key, for the browser's rule that audio begins with one.
-  await firefox.keys("a");
-  await firefox.waitFor(`return !page.document.getElementById("microphone").hidden;`);
-  await isHeard(file);
 });
