@@ -42,7 +42,7 @@ mod tests {
             ("", "document.pdf"),
             ("///", "document.pdf"),
             ("..", "document.pdf"),
-            ("$(reboot);`x`", "__(reboot)__x_.pdf"),
+            ("$(reboot);`x`", "_(reboot)__x_.pdf"),
         ] {
             assert_eq!(file_name(title), name, "{title:?}");
         }
