@@ -15,6 +15,7 @@ use crate::questions::outages::Outages;
 use crate::questions::overwrite::Overwrite;
 use crate::questions::pages::Pages;
 use crate::questions::photographs::Photographs;
+use crate::questions::sound::Sound;
 use crate::questions::video_rate::VideoRate;
 use crate::questions::{self, Asked, Question, functions, key_to_photon, memory, page_down, views};
 use crate::report::{self, compare};
@@ -78,6 +79,9 @@ enum Action {
     Photographs(Asked<Photographs>),
     /// Is every frame of a video shown on time, how near to the file, and at what cost?
     VideoRate(Asked<VideoRate>),
+    /// How late is the session's sound heard at the viewer, what of it is missing, and what does it
+    /// cost?
+    Sound(Asked<Sound>),
     /// How many bytes does a viewer of a small screen take of those of a large one, for web pages
     /// and for video?
     Views(views::Options),
@@ -107,7 +111,7 @@ pub fn command() -> Command {
     let command = with_defaults::<Pages>(with_defaults::<Loops>(command));
     let command = with_defaults::<EchoUnderLoad>(with_defaults::<Outages>(command));
     let command = with_defaults::<Overwrite>(with_defaults::<Photographs>(command));
-    let command = with_defaults::<ChangingPaths>(command);
+    let command = with_defaults::<ChangingPaths>(with_defaults::<Sound>(command));
     with_defaults::<VideoRate>(with_defaults::<Awareness>(command))
 }
 
@@ -158,6 +162,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Action::Overwrite(asked) => questions::ask(&asked),
         Action::Photographs(asked) => questions::ask(&asked),
         Action::VideoRate(asked) => questions::ask(&asked),
+        Action::Sound(asked) => questions::ask(&asked),
         Action::Views(options) => views::run(&options),
         Action::Awareness(asked) => questions::ask(&asked),
         Action::Functions(options) => functions::run(&options),

@@ -309,6 +309,9 @@ impl Plan {
                 let missing = missing.join(", ");
                 return Err(Skip(format!("{} needs {missing}", workload.name())).into());
             }
+            if workload.listens() {
+                peer.sound().map_err(Skip)?;
+            }
             let accounts = Arc::new(Accounts::new(peer.name())?);
             let bed = Arc::new(Testbed::start(link, self.options.congestion.as_deref())?);
             link_record = Some(bed.record());
@@ -317,7 +320,8 @@ impl Plan {
             }
             let load = accounts.mark();
             let size = workload.screen().unwrap_or(self.options.size);
-            let mut stage = Stage::start(peer.as_ref(), &bed, &accounts, size)?;
+            let start = if workload.listens() { Stage::start_hearing } else { Stage::start };
+            let mut stage = start(peer.as_ref(), &bed, &accounts, size)?;
             let found = workload.run(&mut stage, step.form, self.options.effort);
             other_load = accounts.other_load(&load);
             let mut found = found?;

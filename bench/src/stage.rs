@@ -16,6 +16,7 @@ use x11rb::protocol::xproto::{
 use crate::Error;
 use crate::net::testbed::{Direction, Mark, Side, Testbed, Traffic};
 use crate::observe::account::{Accounts, Group};
+use crate::observe::ear::Ear;
 use crate::observe::input::Input;
 use crate::observe::picture::{Picture, Rect, exact_share, psnr_db};
 use crate::observe::screen::{ClientScreen, Listen};
@@ -33,6 +34,8 @@ pub struct Site {
     pub accounts: Arc<Accounts>,
     /// The link with a namespace at each end.
     pub bed: Arc<Testbed>,
+    /// What viewers play sound into, where a workload listens.
+    pub ear: Option<Ear>,
     /// For files of this stage; removed with it.
     pub folder: Folder,
     /// Size of the session, and of the client's screen, pixels.
@@ -51,7 +54,20 @@ impl Site {
         let folder = Folder::new(&format!("{name}-{}", serial()))?;
         let xvfb = place(bed, accounts, Group::Client, "Xvfb");
         let screen = ClientScreen::start(xvfb, folder.path(), size, listen)?;
-        Ok(Site { screen, accounts: Arc::clone(accounts), bed: Arc::clone(bed), folder, size })
+        let (accounts, bed) = (Arc::clone(accounts), Arc::clone(bed));
+        Ok(Site { screen, accounts, bed, ear: None, folder, size })
+    }
+
+    /// Opens an ear where viewers that start later look for PulseAudio.
+    pub(crate) fn listen(&mut self) -> Result<(), Error> {
+        let runtime = peers::runtime_folder(self.folder.path(), Group::Client);
+        self.ear = Some(Ear::start(&runtime)?);
+        Ok(())
+    }
+
+    /// The ear; an error where none was opened.
+    pub(crate) fn ear(&self) -> Result<&Ear, Error> {
+        self.ear.as_ref().ok_or_else(|| "nobody listens in this trial".into())
     }
 
     /// A command that runs in the namespace and on the account of its group.
@@ -113,6 +129,23 @@ impl Stage {
         size: (u32, u32),
     ) -> Result<Stage, Error> {
         let site = Site::start(peer.name(), bed, accounts, size, peer.listen())?;
+        Stage::on_site(peer, site)
+    }
+
+    /// The same with an ear, into which the viewer plays sound.
+    pub fn start_hearing(
+        peer: &dyn Peer,
+        bed: &Arc<Testbed>,
+        accounts: &Arc<Accounts>,
+        size: (u32, u32),
+    ) -> Result<Stage, Error> {
+        let mut site = Site::start(peer.name(), bed, accounts, size, peer.listen())?;
+        site.listen()?;
+        Stage::on_site(peer, site)
+    }
+
+    fn on_site(peer: &dyn Peer, site: Site) -> Result<Stage, Error> {
+        let size = site.size;
         let desk = peer.start(&site)?;
         let config = site.folder.path().join("openbox.xml");
         std::fs::write(&config, OPENBOX)?;

@@ -1,6 +1,7 @@
-//! The applications of thinc-bench, X clients in processes of their own: `thinc-bench app NAME`. On
-//! the server's desktop, accounted to the applications; each draws with the requests that a real
-//! one would use. Knows X and its own drawing; never who watches or what is measured.
+//! The applications of thinc-bench, in processes of their own: `thinc-bench app NAME`. On the
+//! server's desktop, accounted to the applications; each draws or plays with the requests that a
+//! real one would use. Knows X, PulseAudio and its own content; never who watches or what is
+//! measured.
 
 pub mod animation;
 pub mod desktop;
@@ -9,6 +10,7 @@ pub mod latency;
 pub mod overwrite;
 pub mod photo;
 pub mod slides;
+pub mod sound;
 pub mod spheres;
 pub mod text;
 pub mod window;
@@ -34,6 +36,8 @@ pub enum App {
     Slides(slides::Options),
     /// Redraws the whole screen 200 times a second.
     Overwrite(overwrite::Options),
+    /// Plays a sound that can be recognised.
+    Sound(sound::Options),
 }
 
 /// Runs one until its window is destroyed, its X server ends, or it is ended.
@@ -46,6 +50,7 @@ pub fn run(app: &App) -> Result<(), Error> {
         App::Animation(options) => animation::run(options),
         App::Slides(options) => slides::run(options),
         App::Overwrite(options) => overwrite::run(options),
+        App::Sound(options) => sound::run(options),
     }
 }
 

@@ -153,6 +153,11 @@ impl Accounts {
         }
     }
 
+    /// How often the group's threads have slept and been woken since they began.
+    pub fn wakeups(&self, group: Group) -> Result<u64, Error> {
+        Ok(self.pids(group)?.into_iter().map(tree::wakeups_of).sum())
+    }
+
     /// "cgroup v2", "cgroup v1" or "/proc".
     pub fn kind(&self) -> &'static str {
         match self.kind {

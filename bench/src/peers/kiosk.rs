@@ -1,7 +1,10 @@
-//! Chromium over the whole screen of the client, the viewer of peers with a web page: a fresh
-//! profile, no traffic but the session's, and no user interface of its own. Knows Chromium's
-//! options and its window; never the page.
+//! Chromium or Firefox over the whole screen of the client, the viewer of peers with a web page: a
+//! fresh profile, no traffic but the session's, and no user interface of its own. Knows options of
+//! browsers and their windows; never the page.
 
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -55,12 +58,97 @@ pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
         "--disable-component-update",
         "--disable-sync",
     ]);
+    cover_screen(site, BROWSER, &mut browser)
+}
+
+/// Its name in PATH.
+const FIREFOX_PROGRAM: &str = "firefox-esr";
+/// The program that it needs.
+pub(super) const FIREFOX: Needed = Needed { program: FIREFOX_PROGRAM, install: "firefox-esr" };
+/// Its settings, for a peer's record.
+pub(super) const FIREFOX_SETTINGS: &str =
+    "Firefox as a kiosk with a fresh profile that holds an exception for the session's certificate";
+/// `user.js` of the profile: no traffic but the session's, no window but the page, no processor
+/// for graphics.
+const FIREFOX_PREFERENCES: &str = r#"user_pref("app.normandy.enabled", false);
+user_pref("app.update.enabled", false);
+user_pref("browser.aboutwelcome.enabled", false);
+user_pref("browser.region.network.url", "");
+user_pref("browser.safebrowsing.downloads.remote.enabled", false);
+user_pref("browser.safebrowsing.malware.enabled", false);
+user_pref("browser.safebrowsing.phishing.enabled", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.homepage_override.mstone", "ignore");
+user_pref("browser.translations.automaticallyPopup", false);
+user_pref("datareporting.healthreport.uploadEnabled", false);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("datareporting.policy.dataSubmissionPolicyBypassNotification", true);
+user_pref("extensions.getAddons.cache.enabled", false);
+user_pref("extensions.update.enabled", false);
+user_pref("full-screen-api.warning.timeout", 0);
+user_pref("gfx.webrender.software", true);
+user_pref("layers.acceleration.disabled", true);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("network.dns.disablePrefetch", true);
+user_pref("network.prefetch-next", false);
+user_pref("security.sandbox.warn_unprivileged_namespaces", false);
+user_pref("services.settings.server", "data:,");
+user_pref("toolkit.telemetry.enabled", false);
+user_pref("trailhead.firstrun.didSeeAboutWelcome", true);
+"#;
+
+/// Shows `url`, whose certificate is in `identity`, in Firefox; returns when its window covers the
+/// screen.
+pub(super) fn show_firefox(site: &Site, url: &str, identity: &Path) -> Result<Running, Error> {
+    let profile = site.folder.path().join("kiosk-firefox");
+    fs::create_dir_all(&profile)?;
+    fs::write(profile.join("user.js"), FIREFOX_PREFERENCES)?;
+    let exception = exception(url, &fingerprint(identity)?)?;
+    fs::write(profile.join("cert_override.txt"), exception)?;
+    let (width, height) = site.size;
+    let mut browser = programs::command(site, Group::Client, FIREFOX_PROGRAM)?;
+    browser
+        .env("DISPLAY", site.screen.display())
+        .env("MOZ_CRASHREPORTER_DISABLE", "1")
+        .env("NO_AT_BRIDGE", "1");
+    browser.arg("--profile").arg(&profile).args(["--no-remote", "--kiosk"]);
+    browser.args(["--width", &width.to_string(), "--height", &height.to_string()]).arg(url);
+    cover_screen(site, FIREFOX_PROGRAM, &mut browser)
+}
+
+/// A line of Firefox's cert_override.txt: this certificate is accepted of this server.
+fn exception(url: &str, fingerprint: &str) -> Result<String, Error> {
+    let place = url.strip_prefix("https://").and_then(|rest| rest.split('/').next());
+    let place = place.ok_or_else(|| format!("{url} is no page with a certificate"))?;
+    // The object identifier is that of SHA-256.
+    Ok(format!("{place}:\tOID.2.16.840.1.101.3.4.2.1\t{fingerprint}\t\n"))
+}
+
+/// SHA-256 of a certificate: "AB:CD:…".
+fn fingerprint(identity: &Path) -> Result<String, Error> {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(identity);
+    let said = programs::output_of(&mut openssl);
+    let found = said.as_deref().and_then(|said| said.split_once('=')).map(|(_, found)| found);
+    found.map(|found| found.trim().to_owned()).ok_or_else(|| {
+        format!("openssl reads no certificate in {}", identity.display()).into()
+    })
+}
+
+/// Starts a browser; returns when its window covers the screen.
+fn cover_screen(
+    site: &Site,
+    name: &'static str,
+    command: &mut Command,
+) -> Result<Running, Error> {
+    let (width, height) = site.size;
     let screen = site.screen.connect()?;
     let root = screen.setup().roots.first().ok_or("the client's X server has no screen")?.root;
     let mask = ChangeWindowAttributesAux::new().event_mask(EventMask::SUBSTRUCTURE_NOTIFY);
     screen.change_window_attributes(root, &mask)?.check()?;
 
-    let mut browser = programs::start(site, BROWSER, &mut browser)?;
+    let mut browser = programs::start(site, name, command)?;
     let begin = Instant::now();
     let window = loop {
         while screen.poll_for_event()?.is_some() {}
@@ -69,7 +157,7 @@ pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
         }
         browser.check().map_err(|error| programs::failure(site, &error.to_string()))?;
         if begin.elapsed() > WINDOW_MAX {
-            let words = format!("{BROWSER} shows no window after {} s", WINDOW_MAX.as_secs());
+            let words = format!("{name} shows no window after {} s", WINDOW_MAX.as_secs());
             return Err(programs::failure(site, &words));
         }
         let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -100,4 +188,16 @@ fn find_window(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exception_names_the_server_and_not_the_token() {
+        let line = exception("https://10.77.0.1:8443/#t=secret", "AB:CD").unwrap();
+        assert_eq!(line, "10.77.0.1:8443:\tOID.2.16.840.1.101.3.4.2.1\tAB:CD\t\n");
+        assert!(exception("http://10.77.0.1/", "AB").is_err());
+    }
 }

@@ -21,7 +21,7 @@ pub mod xspice;
 
 use std::path::PathBuf;
 
-pub(crate) use programs::failure;
+pub(crate) use programs::{failure, runtime_folder};
 
 use crate::Error;
 use crate::display::DisplayNumber;
@@ -46,6 +46,11 @@ pub trait Peer: Send + Sync {
         Listen::Unix
     }
 
+    /// Why no sound of the session is heard at the viewer; by default because the system has none.
+    fn sound(&self) -> Result<(), String> {
+        Err(format!("{} carries no sound", self.name()))
+    }
+
     /// Starts server and viewer; returns when the viewer shows the empty desktop on the client's
     /// screen, or with the end of the log of the program that failed.
     fn start(&self, site: &Site) -> Result<Desk, Error>;
@@ -66,6 +71,8 @@ pub struct Desk {
     pub displays: Vec<DisplayNumber>,
     /// The process that buffers pending updates for viewers, if the adapter knows it.
     pub session: Option<u32>,
+    /// The session's sound server, if the adapter knows it.
+    pub sound: Option<u32>,
 }
 
 /// Every peer that thinc-bench knows, in the order of reports.
@@ -87,6 +94,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Quic }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Tcp }),
+        Box::new(thinc::Thinc { viewer: Viewer::Firefox, setting: Setting::Default }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
         Box::new(xpra::Xpra),

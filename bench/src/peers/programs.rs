@@ -179,6 +179,15 @@ pub(super) fn record(title: &str, needed: &[Needed], settings: &str) -> PeerReco
     record
 }
 
+/// The runtime folder (XDG_RUNTIME_DIR) of this side's programs, in their home folder.
+pub(crate) fn runtime_folder(site: &Path, group: Group) -> PathBuf {
+    let home = match group {
+        Group::Server | Group::Apps => "server-home",
+        Group::Client => "client-home",
+    };
+    site.join(home).join("run")
+}
+
 /// A command of this site with a home folder of its own: it neither reads nor changes the user's
 /// settings, and server and client share nothing. The caller sets its display.
 pub(super) fn command(
@@ -186,11 +195,8 @@ pub(super) fn command(
     group: Group,
     program: impl AsRef<std::ffi::OsStr>,
 ) -> Result<Command, Error> {
-    let home = site.folder.path().join(match group {
-        Group::Server | Group::Apps => "server-home",
-        Group::Client => "client-home",
-    });
-    let runtime = home.join("run");
+    let runtime = runtime_folder(site.folder.path(), group);
+    let home = runtime.parent().ok_or("a runtime folder lies in a home folder")?.to_owned();
     fs::create_dir_all(&runtime)?;
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700))?;
     let mut command = site.command(group, program);
@@ -212,6 +218,13 @@ pub(super) fn command(
         "XDG_SESSION_TYPE",
         "DBUS_SESSION_BUS_ADDRESS",
         "LC_ALL",
+        // Sound is found in the runtime folder, or not at all.
+        "PULSE_SERVER",
+        "PULSE_RUNTIME_PATH",
+        "PULSE_COOKIE",
+        "PIPEWIRE_REMOTE",
+        "ALSA_CONFIG_PATH",
+        "SDL_AUDIODRIVER",
     ] {
         command.env_remove(name);
     }

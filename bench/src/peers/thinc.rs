@@ -1,10 +1,10 @@
 //! thinc itself: `thinc serve` with its default encryption and one-time link, shown by thinc-view,
-//! or by Chromium with the page that the session serves. It starts the built binaries as a user
+//! or by Chromium or Firefox with the page that the session serves. It starts the built binaries as a user
 //! would. Knows the options of thinc, thinc-view and Chromium; never their protocol.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::programs::{self, Needed};
@@ -33,6 +33,8 @@ pub enum Viewer {
     Ssh,
     /// The page that the session serves, in Chromium.
     Browser,
+    /// The same in Firefox.
+    Firefox,
 }
 
 /// A setting other than the default, to measure a part of the design by its absence.
@@ -115,6 +117,12 @@ pub struct Thinc {
     pub setting: Setting,
 }
 
+impl Thinc {
+    fn shows_page(&self) -> bool {
+        matches!(self.viewer, Viewer::Browser | Viewer::Firefox)
+    }
+}
+
 impl Peer for Thinc {
     fn name(&self) -> &'static str {
         match (self.viewer, self.setting) {
@@ -133,6 +141,7 @@ impl Peer for Thinc {
             (Viewer::Browser, Setting::Quic) => "thinc-webtransport",
             (Viewer::Browser, Setting::Tcp) => "thinc-websocket",
             (Viewer::Browser, _) => "thinc-web",
+            (Viewer::Firefox, _) => "thinc-firefox",
         }
     }
 
@@ -172,11 +181,15 @@ impl Peer for Thinc {
                 let title = format!("thinc in Chromium {query}");
                 programs::record(title.trim_end(), &[xorg, kiosk::NEEDED], &settings)
             }
+            Viewer::Firefox => {
+                let settings = format!("defaults: TLS, one-time link; {}", kiosk::FIREFOX_SETTINGS);
+                programs::record("thinc in Firefox", &[xorg, kiosk::FIREFOX], &settings)
+            }
         };
         record.year = None;
         let mut own = Vec::new();
         let programs: &[&str] =
-            if self.viewer == Viewer::Browser { &["thinc"] } else { &["thinc", "thinc-view"] };
+            if self.shows_page() { &["thinc"] } else { &["thinc", "thinc-view"] };
         for name in programs {
             match binary(name) {
                 Ok(path) => own.push(own_version(&path)),
@@ -193,6 +206,10 @@ impl Peer for Thinc {
             record.year = binary("thinc").ok().and_then(|path| year_made(&path));
         }
         record
+    }
+
+    fn sound(&self) -> Result<(), String> {
+        Ok(())
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
@@ -233,18 +250,43 @@ impl Peer for Thinc {
                 let query = self.setting.query();
                 kiosk::show(site, &text("link")?.replacen('#', &format!("{query}#"), 1))?
             }
+            Viewer::Firefox => kiosk::show_firefox(site, &text("link")?, &identity_of(site))?,
         };
         let mut desk = Desk {
             display: text("display")?,
             xauthority: Some(text("xauthority")?.into()),
             held: [viewer].into_iter().chain(held).chain([server]).collect(),
             displays: vec![display],
-            session: ready["pids"]["session"].as_u64().and_then(|pid| pid.try_into().ok()),
+            session: pid(&ready, "session"),
+            sound: pid(&ready, "desk"),
             ..Desk::default()
         };
+        if site.ear.is_some() {
+            let command = pid(&ready, "command").ok_or("the ready file names no command")?;
+            desk.env = sound_environment(command)?;
+        }
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
         Ok(desk)
     }
+}
+
+/// Where the session keeps its certificate.
+fn identity_of(site: &Site) -> PathBuf {
+    let home = programs::runtime_folder(site.folder.path(), Group::Server).join("..");
+    home.join(".local/state/thinc/identity.pem")
+}
+
+fn pid(ready: &serde_json::Value, name: &str) -> Option<u32> {
+    ready["pids"][name].as_u64()?.try_into().ok()
+}
+
+/// What the session's command is told of sound; other applications are started from outside.
+fn sound_environment(command: u32) -> Result<Vec<(String, String)>, Error> {
+    let bytes = fs::read(format!("/proc/{command}/environ"))?;
+    let variables = String::from_utf8_lossy(&bytes);
+    let pairs = variables.split('\0').filter_map(|variable| variable.split_once('='));
+    let wanted = pairs.filter(|(name, _)| matches!(*name, "PULSE_SERVER" | "ALSA_CONFIG_PATH"));
+    Ok(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
 /// Starts a session on `display` and returns the content of its ready file.

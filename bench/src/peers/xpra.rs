@@ -1,6 +1,6 @@
 //! xpra in its desktop mode: a whole X display, an Xvfb of the session's size, shown in one window
-//! of xpra's own client. Its other features (sound, printers, clipboard, notifications) are off,
-//! and so is the shared memory through which both halves would exchange pixels on one machine.
+//! of xpra's own client. Its other features (printers, clipboard, notifications, and sound unless
+//! somebody listens) are off, and so is the shared memory through which both halves would exchange pixels on one machine.
 //! Knows options of xpra; never its protocol.
 
 use std::fs;
@@ -14,6 +14,7 @@ use crate::Error;
 use crate::display::DisplayNumber;
 use crate::net::testbed::Side;
 use crate::observe::account::Group;
+use crate::process::wait_for;
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
@@ -25,14 +26,17 @@ const PORT: u16 = 10000;
 const SETTINGS: &str = "/etc/xpra";
 /// Both halves are Python programs that probe OpenGL in another process before they start.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
+/// Where nobody listens. Pictures would wait 150 ms for the disabled sound.
+const SILENT: [&str; 3] = ["--speaker=disabled", "--av-sync=no", "--pulseaudio=no"];
+/// Where somebody does: xpra's defaults, with a PulseAudio of the session's own.
+const LOUD_SERVER: [&str; 2] = ["--speaker=on", "--pulseaudio=yes"];
+const LOUD_CLIENT: [&str; 2] = ["--speaker=on", "--pulseaudio=no"];
+/// A PulseAudio with its modules, and the process that encodes.
+const SOUND_MAX: Duration = Duration::from_secs(30);
 /// Options of both halves: only the display, and no shared memory.
-const ONLY_THE_DISPLAY: [&str; 15] = [
+const ONLY_THE_DISPLAY: [&str; 12] = [
     "--mmap=no",
-    "--speaker=disabled",
     "--microphone=disabled",
-    // Pictures would wait 150 ms for the disabled sound.
-    "--av-sync=no",
-    "--pulseaudio=no",
     "--printing=no",
     "--webcam=no",
     "--notifications=no",
@@ -76,6 +80,21 @@ impl Peer for Xpra {
         record
     }
 
+    fn sound(&self) -> Result<(), String> {
+        let missing: Vec<&str> = ["pulseaudio", "gst-inspect-1.0"]
+            .into_iter()
+            .filter(|program| programs::find(program).is_none())
+            .collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "xpra's sound needs {}: install pulseaudio, gstreamer1.0-pulseaudio, \
+             gstreamer1.0-plugins-good, gstreamer1.0-tools and python3-gst-1.0",
+            missing.join(" and ")
+        ))
+    }
+
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let settings = copy_settings(site)?;
         let display = DisplayNumber::reserve()?;
@@ -113,6 +132,11 @@ impl Peer for Xpra {
             "--systemd-run=no",
         ]);
         server.args(["--attach=no", "--dbus-launch=", "--dbus-proxy=no"]);
+        let (server_sound, client_sound) = match &site.ear {
+            Some(_) => (&LOUD_SERVER[..], &LOUD_CLIENT[..]),
+            None => (&SILENT[..], &SILENT[..]),
+        };
+        server.args(server_sound);
         let mut server =
             programs::start(site, "xpra-server", server.args(splash).args(ONLY_THE_DISPLAY))?;
         listening::wait(site, "xpra", &mut server, PORT)?;
@@ -122,11 +146,21 @@ impl Peer for Xpra {
             .env("DISPLAY", site.screen.display())
             .args(["attach", &format!("tcp://{address}:{PORT}/")]);
         viewer.args(["--desktop-fullscreen=yes", "--desktop-scaling=off", "--tray=no"]);
+        viewer.args(client_sound);
         let viewer =
             programs::start(site, "xpra-client", viewer.args(splash).args(ONLY_THE_DISPLAY))?;
 
+        let mut env = Vec::new();
+        if site.ear.is_some() {
+            let runtime = programs::runtime_folder(site.folder.path(), Group::Server);
+            let socket = wait_for("xpra's PulseAudio", SOUND_MAX, || pulse_socket(&runtime, 3));
+            let socket =
+                socket.map_err(|error| programs::failure(site, &error.to_string()))?;
+            env.push(("PULSE_SERVER".to_owned(), format!("unix:{}", socket.display())));
+        }
         let mut desk = Desk {
             display: display.name(),
+            env,
             held: vec![viewer, server, x_server],
             displays: vec![display],
             ..Desk::default()
@@ -146,6 +180,17 @@ fn command(site: &Site, group: Group, settings: &Path) -> Result<Command, Error>
         .env("NO_AT_BRIDGE", "1");
     command.env("DBUS_SESSION_BUS_ADDRESS", "disabled:").env("XPRA_SOCKET_DIR", site.folder.path());
     Ok(command)
+}
+
+/// A socket of PulseAudio at most so many folders below this one.
+fn pulse_socket(folder: &Path, depth: usize) -> Option<PathBuf> {
+    let own = folder.join("pulse/native");
+    if own.exists() {
+        return Some(own);
+    }
+    let below = depth.checked_sub(1)?;
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    entries.filter(|entry| entry.path().is_dir()).find_map(|entry| pulse_socket(&entry.path(), below))
 }
 
 /// The settings of the package, without the commands that it would run in each session: every peer

@@ -67,6 +67,14 @@ impl Peer for Xrdp {
         record
     }
 
+    fn sound(&self) -> Result<(), String> {
+        Err(format!(
+            "{} has sound only through a module that is built for each PulseAudio or PipeWire, and \
+             Debian 12 has no package of it",
+            self.name()
+        ))
+    }
+
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
         let folder = site.folder.path().join("xrdp");

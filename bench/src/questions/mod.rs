@@ -15,6 +15,7 @@ pub mod overwrite;
 pub mod page_down;
 pub mod pages;
 pub mod photographs;
+pub mod sound;
 pub mod video_rate;
 pub mod views;
 

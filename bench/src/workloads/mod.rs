@@ -54,6 +54,11 @@ pub trait Workload: Send + Sync {
         None
     }
 
+    /// Whether it hears what the viewer plays; a peer without sound is skipped then.
+    fn listens(&self) -> bool {
+        false
+    }
+
     /// Runs and measures. An error fails this trial, not the run.
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error>;
 

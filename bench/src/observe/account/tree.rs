@@ -53,6 +53,17 @@ fn table() -> Result<Vec<Process>, Error> {
     Ok(pids.filter_map(Process::read).collect())
 }
 
+/// How often the threads of a process have slept; none of a process that has ended.
+pub(super) fn wakeups_of(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let sleeps = |thread: fs::DirEntry| -> Option<u64> {
+        let status = fs::read_to_string(thread.path().join("status")).ok()?;
+        let mut lines = status.lines();
+        lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
+    };
+    threads.filter_map(sleeps).sum::<u64>()
+}
+
 /// CPU time of processes that come and go.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
