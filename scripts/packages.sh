@@ -50,6 +50,7 @@ packages_test=(
 # package has the major version in its name: 2 in Debian 12, 3 in Debian 13.
 packages_peers=(
     tigervnc-standalone-server tigervnc-viewer xpra python3-gi-cairo python3-pil xrdp xorgxrdp
+    pulseaudio gstreamer1.0-pulseaudio gstreamer1.0-plugins-good gstreamer1.0-tools python3-gst-1.0
     "freerdp2-x11|xfreerdp3" xserver-xspice spice-client-gtk nxagent nxproxy
     gimp gedit gtk-3-examples
     libreoffice-writer libreoffice-calc libreoffice-gtk3

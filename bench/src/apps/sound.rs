@@ -127,11 +127,7 @@ impl Connection {
     fn create_stream(&mut self, queue_ms: u32) -> Result<(u32, u32), Error> {
         let bytes = |ms: u32| RATE / 1000 * ms * FRAME_BYTES as u32;
         let params = PlaybackStreamParams {
-            sample_spec: SampleSpec {
-                format: SampleFormat::S16Le,
-                channels: 2,
-                sample_rate: RATE,
-            },
+            sample_spec: SampleSpec { format: SampleFormat::S16Le, channels: 2, sample_rate: RATE },
             channel_map: ChannelMap::stereo(),
             buffer_attr: BufferAttr {
                 target_length: bytes(queue_ms),
@@ -142,8 +138,7 @@ impl Connection {
             flags: StreamFlags { adjust_latency: true, ..StreamFlags::default() },
             ..PlaybackStreamParams::default()
         };
-        let reply: CreatePlaybackStreamReply =
-            self.ask(&Command::CreatePlaybackStream(params))?;
+        let reply: CreatePlaybackStreamReply = self.ask(&Command::CreatePlaybackStream(params))?;
         Ok((reply.channel, reply.requested_bytes))
     }
 
@@ -300,9 +295,7 @@ impl Generator {
                 self.burst -= 1;
                 if done / BURST_HALF_PERIOD % 2 == 0 { AMPLITUDE } else { -AMPLITUDE }
             }
-            Pattern::Tone => {
-                (std::f64::consts::TAU * TONE_HZ * seconds).sin() as f32 * AMPLITUDE
-            }
+            Pattern::Tone => (std::f64::consts::TAU * TONE_HZ * seconds).sin() as f32 * AMPLITUDE,
             Pattern::Music => {
                 // Four chords a second of three sawtooth notes each, with a drum's noise.
                 let chord = (self.at / u64::from(RATE / 4)) % 5;

@@ -34,6 +34,8 @@ pub const PERIOD_NS: u64 = 5_000_000;
 pub const DELAY_NS: u64 = PERIOD_NS;
 /// A machine that stood still for longer leaves time out, instead of playing faster.
 const LATE_PERIODS_MAX: u64 = 40;
+/// Samples beyond this are not silent: more than what a codec leaves of silence.
+const LOUD: f32 = 0.02;
 /// A program that reads nothing for so long is disconnected: all others would wait for it.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -90,6 +92,8 @@ struct State {
     /// Start of the card's clock, and periods since then.
     clock: Option<(u64, u64)>,
     heard: Heard,
+    /// Of streams that have ended, samples that were not silent.
+    ended_loud: u64,
 }
 
 /// A program's connection, as it is written to.
@@ -157,9 +161,10 @@ impl Ear {
         heard
     }
 
-    /// How many streams play now, or would if their programs had written something.
-    pub fn open_streams(&self) -> usize {
-        self.shared.state().streams.values().filter(|stream| !stream.is_corked()).count()
+    /// How many samples were not silent since the start: whether anything is heard, at no cost.
+    pub fn loud_samples(&self) -> u64 {
+        let state = self.shared.state();
+        state.ended_loud + state.streams.values().map(Stream::loud_samples).sum::<u64>()
     }
 }
 
@@ -256,6 +261,7 @@ impl State {
     /// Forgets a stream, and keeps what was heard of it.
     fn end_stream(&mut self, index: u32) {
         if let Some(stream) = self.streams.remove(&index) {
+            self.ended_loud += stream.loud_samples();
             self.heard.pieces.extend(stream.into_pieces());
         }
     }

@@ -65,7 +65,8 @@ impl Bursts {
         let firsts = written_ns.iter().take(FIRST_LOST_MAX).flat_map(|&written| {
             heard_ns.iter().filter_map(move |&heard| heard.checked_sub(written))
         });
-        let walks = firsts.filter(|&late| late <= LATE_NS_MAX).map(|late| walk(written_ns, heard_ns, late));
+        let walks =
+            firsts.filter(|&late| late <= LATE_NS_MAX).map(|late| walk(written_ns, heard_ns, late));
         // The most that fit; among those, the ones whose delay changes least.
         let best = walks.max_by_key(|late| {
             let changes = late.windows(2).map(|pair| pair[0].abs_diff(pair[1])).sum::<u64>();
@@ -156,7 +157,9 @@ impl Tone {
         let factor = 2.0 * (std::f64::consts::TAU * hz / rate).cos() as f32;
         let window = (WINDOW_MS * rate / 1e3) as usize;
         let rough: Vec<bool> = (0..samples.len())
-            .map(|n| n >= 2 && (samples[n] - factor * samples[n - 1] + samples[n - 2]).abs() > ROUGH)
+            .map(|n| {
+                n >= 2 && (samples[n] - factor * samples[n - 1] + samples[n - 2]).abs() > ROUGH
+            })
             .collect();
         // A jump is rough for some samples; one jump in a window is enough to be heard as one.
         let mut last_rough = None;
@@ -169,7 +172,8 @@ impl Tone {
         let expected = f64::from(AMPLITUDE).powi(2) / 2.0;
         for (samples, rough) in samples.chunks(window).zip(rough.chunks(window)) {
             let power = samples.iter().map(|s| f64::from(*s).powi(2)).sum::<f64>();
-            let is_whole = samples.len() < window || POWER.contains(&(power / window as f64 / expected));
+            let is_whole =
+                samples.len() < window || POWER.contains(&(power / window as f64 / expected));
             if !is_whole || rough.contains(&true) {
                 self.wrong_ms += samples.len() as f64 * 1e3 / rate;
             }
@@ -200,7 +204,12 @@ mod tests {
     fn written(count: u64) -> Vec<u64> {
         let mut at = 1000 * MS;
         let gap = |n: u64| (250 + (n * 7919 + n * n * 31) % 100) * MS;
-        (0..count).map(|n| { at += gap(n); at }).collect()
+        (0..count)
+            .map(|n| {
+                at += gap(n);
+                at
+            })
+            .collect()
     }
 
     #[test]
@@ -249,7 +258,8 @@ mod tests {
     fn a_whole_tone_has_nothing_wrong_at_any_rate() {
         for rate in [44_100, 48_000, 96_000] {
             // Padded, as a codec's end is.
-            let samples = [vec![0.0; 999], sine(0..rate as usize * 2, rate), vec![0.0; 999]].concat();
+            let samples =
+                [vec![0.0; 999], sine(0..rate as usize * 2, rate), vec![0.0; 999]].concat();
             let tone = Tone::new(&[piece(0, rate, samples)], 440.0);
             assert_eq!((tone.silent_ms, tone.wrong_ms, tone.jumps), (0.0, 0.0, 0), "{rate}");
             assert!((tone.heard_ms - 1800.0).abs() < 5.0, "{tone:?}");
@@ -262,10 +272,8 @@ mod tests {
         let whole = sine(0..96_000, 48_000);
         // 20 ms of the card's time without a sample.
         let (a, b) = whole.split_at(48_000);
-        let gap = Tone::new(
-            &[piece(0, 48_000, a.to_vec()), piece(1020, 48_000, b.to_vec())],
-            440.0,
-        );
+        let gap =
+            Tone::new(&[piece(0, 48_000, a.to_vec()), piece(1020, 48_000, b.to_vec())], 440.0);
         assert!((gap.silent_ms - 20.0).abs() < 0.1 && gap.wrong_ms >= gap.silent_ms, "{gap:?}");
         // 10 ms of zeros in what was played, hard at both ends.
         let mut zeros = whole.clone();

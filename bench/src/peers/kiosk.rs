@@ -131,17 +131,13 @@ fn fingerprint(identity: &Path) -> Result<String, Error> {
     openssl.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(identity);
     let said = programs::output_of(&mut openssl);
     let found = said.as_deref().and_then(|said| said.split_once('=')).map(|(_, found)| found);
-    found.map(|found| found.trim().to_owned()).ok_or_else(|| {
-        format!("openssl reads no certificate in {}", identity.display()).into()
-    })
+    found
+        .map(|found| found.trim().to_owned())
+        .ok_or_else(|| format!("openssl reads no certificate in {}", identity.display()).into())
 }
 
 /// Starts a browser; returns when its window covers the screen.
-fn cover_screen(
-    site: &Site,
-    name: &'static str,
-    command: &mut Command,
-) -> Result<Running, Error> {
+fn cover_screen(site: &Site, name: &'static str, command: &mut Command) -> Result<Running, Error> {
     let (width, height) = site.size;
     let screen = site.screen.connect()?;
     let root = screen.setup().roots.first().ok_or("the client's X server has no screen")?.root;

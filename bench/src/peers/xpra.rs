@@ -154,8 +154,7 @@ impl Peer for Xpra {
         if site.ear.is_some() {
             let runtime = programs::runtime_folder(site.folder.path(), Group::Server);
             let socket = wait_for("xpra's PulseAudio", SOUND_MAX, || pulse_socket(&runtime, 3));
-            let socket =
-                socket.map_err(|error| programs::failure(site, &error.to_string()))?;
+            let socket = socket.map_err(|error| programs::failure(site, &error.to_string()))?;
             env.push(("PULSE_SERVER".to_owned(), format!("unix:{}", socket.display())));
         }
         let mut desk = Desk {
@@ -190,7 +189,9 @@ fn pulse_socket(folder: &Path, depth: usize) -> Option<PathBuf> {
     }
     let below = depth.checked_sub(1)?;
     let entries = fs::read_dir(folder).ok()?.flatten();
-    entries.filter(|entry| entry.path().is_dir()).find_map(|entry| pulse_socket(&entry.path(), below))
+    entries
+        .filter(|entry| entry.path().is_dir())
+        .find_map(|entry| pulse_socket(&entry.path(), below))
 }
 
 /// The settings of the package, without the commands that it would run in each session: every peer

@@ -27,7 +27,13 @@ use crate::workloads::Workload;
 #[derive(Args, Clone)]
 pub struct Sound {
     /// What is measured
-    #[arg(long = "of", value_enum, value_name = "PART", value_delimiter = ',', default_value = "delay")]
+    #[arg(
+        long = "of",
+        value_enum,
+        value_name = "PART",
+        value_delimiter = ',',
+        default_value = "delay"
+    )]
     parts: Vec<Part>,
     /// Who plays the clip of "lips"
     #[arg(long, value_enum, value_delimiter = ',', default_value = "mpv,chromium,firefox")]
@@ -143,19 +149,14 @@ pub fn bursts(stage: &Stage, seconds: f64) -> Result<Bursts, Error> {
 /// Waits until nothing more is heard of what was played.
 fn wait_heard(stage: &Stage) -> Result<(), Error> {
     let ear = stage.site.ear()?;
-    let samples = || {
-        let heard = ear.heard();
-        let loud = heard.pieces.iter().flat_map(|piece| &piece.samples);
-        loud.filter(|sample| sample.abs() > 0.01).count()
-    };
     let began = Instant::now();
-    let (mut last, mut since) = (samples(), Instant::now());
+    let (mut last, mut since) = (ear.loud_samples(), Instant::now());
     while since.elapsed() < HEARD_ALL && began.elapsed() < LATE_MAX {
         if interrupted() {
             return Err("interrupted".into());
         }
         std::thread::sleep(Duration::from_millis(100));
-        let now = samples();
+        let now = ear.loud_samples();
         if now != last {
             (last, since) = (now, Instant::now());
         }
@@ -167,11 +168,10 @@ fn wait_heard(stage: &Stage) -> Result<(), Error> {
 /// a sound of the session is heard.
 fn open_ears(stage: &Stage) -> Result<(), Error> {
     stage.input.key("Shift_L")?;
-    let player = Player::start(stage, Pattern::Bursts, OPENING.as_secs_f64())?;
     let ear = stage.site.ear()?;
-    wait_for("the viewer's sound", OPENING, || {
-        (!onsets_ns(&ear.heard().pieces).is_empty()).then_some(())
-    })?;
+    let before = ear.loud_samples();
+    let player = Player::start(stage, Pattern::Bursts, OPENING.as_secs_f64())?;
+    wait_for("the viewer's sound", OPENING, || (ear.loud_samples() > before).then_some(()))?;
     drop(player);
     wait_heard(stage)?;
     ear.clear();

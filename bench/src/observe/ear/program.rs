@@ -36,7 +36,8 @@ pub(super) fn serve(shared: &Shared, program: &Program, stream: UnixStream) {
         if reader.read_exact(&mut head).is_err() {
             return;
         }
-        let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (length, channel, flags) = (word(0) as usize, word(4), word(16));
         let offset = (u64::from(word(8)) << 32 | u64::from(word(12))).cast_signed();
         if length > MESSAGE_BYTES_MAX || flags & SHARED_MEMORY != 0 {
@@ -127,9 +128,9 @@ fn execute(
         }
         C::GetPlaybackLatency(params) => {
             // What was fetched last is heard until two periods after its fetch.
-            let fetched = state.clock.map_or(0, |(started, periods)| {
-                started + periods * PERIOD_NS + DELAY_NS
-            });
+            let fetched = state
+                .clock
+                .map_or(0, |(started, periods)| started + periods * PERIOD_NS + DELAY_NS);
             let sink_usec = fetched.saturating_sub(now_ns()) / 1000;
             let mut answer = None;
             stream(state, params.channel, &mut |stream| {

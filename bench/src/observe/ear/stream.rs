@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use pulseaudio::protocol::stream::BufferAttr;
 use pulseaudio::protocol::{FormatEncoding, FormatInfo, Prop, SampleFormat, SampleSpec};
 
-use super::{PERIOD_NS, Piece};
+use super::{LOUD, PERIOD_NS, Piece};
 
 /// PulseAudio's own limit of a queue.
 pub(super) const QUEUE_BYTES_MAX: usize = 4 << 20;
@@ -47,6 +47,7 @@ pub(super) struct Stream {
     is_prebuffering: bool,
     is_playing: bool,
     read: u64,
+    loud: u64,
     drains: Vec<u32>,
     pieces: Vec<Piece>,
 }
@@ -75,6 +76,7 @@ impl Stream {
             is_prebuffering: sizes.prebuffer > 0,
             is_playing: false,
             read: 0,
+            loud: 0,
             drains: Vec::new(),
             pieces: Vec::new(),
         })
@@ -206,7 +208,10 @@ impl Stream {
             self.owed += bytes.len();
             if let Some(piece) = self.pieces.last_mut() {
                 let sample = |frame: &[u8]| sample_at(self.spec.format, frame).unwrap_or(0.0);
+                let played = piece.samples.len();
                 piece.samples.extend(bytes.chunks_exact(frame).map(sample));
+                let new = piece.samples[played..].iter();
+                self.loud += new.filter(|sample| sample.abs() > LOUD).count() as u64;
             }
         }
         let was_playing = self.is_playing || fetched.has_started;
@@ -219,6 +224,11 @@ impl Stream {
             fetched.drained = std::mem::take(&mut self.drains);
         }
         fetched
+    }
+
+    /// Since it began.
+    pub(super) fn loud_samples(&self) -> u64 {
+        self.loud
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {
@@ -283,9 +293,7 @@ fn sample_at(format: SampleFormat, frame: &[u8]) -> Option<f32> {
         (SampleFormat::Float32Le, _) => f32::from_le_bytes(bytes(4)?.try_into().ok()?),
         (SampleFormat::S32Le, _) => s32(i32::from_le_bytes(bytes(4)?.try_into().ok()?)),
         (SampleFormat::S24Le, [a, b, c, ..]) => s32(i32::from_le_bytes([0, *a, *b, *c])),
-        (SampleFormat::S24In32Le, _) => {
-            s32(i32::from_le_bytes(bytes(4)?.try_into().ok()?) << 8)
-        }
+        (SampleFormat::S24In32Le, _) => s32(i32::from_le_bytes(bytes(4)?.try_into().ok()?) << 8),
         _ => return None,
     })
 }
