@@ -78,6 +78,8 @@ pub(crate) struct Files {
     receiving: Vec<Receiving>,
     /// Offers that the person has accepted: after a loss of the connection they go on.
     accepted: Vec<[u8; 32]>,
+    /// The transfer that the window knows a question of.
+    asked: Option<Key>,
     /// Offers that are complete, the connection that they came over, and when.
     finished: Vec<([u8; 32], u64, Micros)>,
     connection: u64,
@@ -98,6 +100,7 @@ impl Files {
             sending: Vec::new(),
             receiving: Vec::new(),
             accepted: Vec::new(),
+            asked: None,
             finished: Vec::new(),
             connection: 0,
             printed: Vec::new(),
@@ -194,7 +197,7 @@ impl Files {
 
     /// What the person is asked; None if nothing.
     pub(crate) fn question(&self) -> Option<String> {
-        let asked = self.receiving.iter().find(|found| found.stage == Stage::Asked)?;
+        let asked = self.asked_receiving()?;
         if let FilePurpose::Printed(ticket) = asked.offer.purpose() {
             let what = printing::question(ticket, &size(asked.offer.total()));
             return Some(format!("{what}\n\nCtrl+Alt+Y: open it, Ctrl+Alt+X: refuse"));
@@ -203,6 +206,16 @@ impl Files {
             "The session sends {}.\n\nCtrl+Alt+Y: receive, Ctrl+Alt+X: refuse",
             describe(&asked.offer)
         ))
+    }
+
+    fn asked_receiving(&self) -> Option<&Receiving> {
+        self.receiving.iter().find(|found| found.stage == Stage::Asked)
+    }
+
+    /// Whether there is another question, or none any more, since this was last called.
+    pub(crate) fn has_other_question(&mut self) -> bool {
+        let asked = self.asked_receiving().map(|asked| asked.key);
+        std::mem::replace(&mut self.asked, asked) != asked
     }
 
     /// The person's answer to this question; nothing happens if it is not asked any more.
@@ -570,5 +583,28 @@ mod tests {
         assert_eq!(sizes, ["0 bytes", "999 bytes", "1 kB", "2 MB", "2.4 GB"]);
         let paths = ["a", "b"].map(|name| PathBuf::from("/home/u/Downloads").join(name));
         assert_eq!(received(&paths), "Received a, b in /home/u/Downloads");
+    }
+    #[test]
+    fn a_window_learns_of_questions_and_not_of_pieces() {
+        let path = "a".to_owned();
+        let entry = FileEntry { kind: FileKind::File, size: 1, modified_ms: 0, path };
+        let offer = Arc::new(Offer::new(FilePurpose::Sent, vec![entry]).unwrap());
+        let asked = |key| {
+            let (id, offer) = (7, offer.clone());
+            Receiving { key, id, offer, stage: Stage::Asked, missing: 1 }
+        };
+        let choice = FilesChoice { to_viewer: true, to_session: true };
+        let mut files = Files::new(choice, PrintChoice::Off);
+        assert!(!files.has_other_question());
+        files.receiving.extend([asked(1), asked(2)]);
+        assert!(files.has_other_question());
+        // Whatever becomes of a transfer meanwhile.
+        assert!(!files.has_other_question());
+        // The same words about another transfer are another question.
+        files.receiving[0].stage = Stage::Receiving;
+        assert!(files.has_other_question());
+        files.receiving.remove(1);
+        assert!(files.has_other_question(), "it is withdrawn");
+        assert!(!files.has_other_question());
     }
 }

@@ -56,7 +56,7 @@ pub struct News {
     pub barriers: Vec<u32>,
     /// The session's clipboard has changed, or a transfer has ended.
     pub clipboard: bool,
-    /// The user is asked about files, or no longer, or a transfer has ended.
+    /// The user is asked about other files, or about none any more.
     pub files: bool,
     /// Somebody came or left, or may do something else.
     pub people: bool,

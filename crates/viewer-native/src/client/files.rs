@@ -79,7 +79,8 @@ impl State {
     }
 
     fn tell_of_files(&mut self, notice: Option<String>) {
-        self.news.files = true;
+        // Pieces of files are many, and the window draws nothing of them.
+        self.news.files |= self.files.has_other_question();
         if let Some(text) = &notice {
             if self.files.told.len() == TOLD_MAX {
                 self.files.told.pop_front();

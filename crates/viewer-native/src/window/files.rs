@@ -49,8 +49,8 @@ impl App<'_> {
         let question = shown.or_else(|| questions.into_iter().flatten().next());
         if question != self.question {
             (self.question, self.asked_at) = (question, Instant::now());
+            self.redraw = true;
         }
-        self.redraw = true;
     }
 
     pub(super) fn handle_files(&mut self, command: FilesCommand) {
