@@ -16,9 +16,9 @@ const WINDOW_FIRST: u64 = 4 * 1024;
 const WINDOW_MIN: u64 = 2 * 1024;
 /// 2 MiB: largest window, 160 ms of 100 Mbit/s; a bound on memory.
 const WINDOW_MAX: u64 = 2 * 1024 * 1024;
-/// 20 ms: queueing delay that a piece may have; a keystroke behind it is delayed by at most that
+/// 10 ms: queueing delay that a piece may have; a keystroke behind it is delayed by at most that
 /// much.
-const QUEUE_MAX: Micros = 20_000;
+const QUEUE_MAX: Micros = 10_000;
 /// 10 s: the base delay is measured again after this long, with a piece that is alone in flight (as
 /// BBR's PROBE_RTT does).
 const DELAY_AGE_MAX: Micros = 10_000_000;
@@ -112,7 +112,11 @@ impl Window {
         if delay > base + QUEUE_MAX {
             if piece.at >= self.shrunk_at {
                 self.shrunk_at = now;
-                self.bytes = (self.bytes / 2).max(WINDOW_MIN);
+                // What would have queued half as much as it may; delays are of a path and a
+                // machine that differ from one piece to the next, so one is not trusted further
+                // than to halve it.
+                let fitting = self.bytes * (base + QUEUE_MAX / 2) / delay;
+                self.bytes = fitting.max(self.bytes / 2).max(WINDOW_MIN);
             }
         } else if piece.filled && piece.at >= self.shrunk_at {
             let more = if self.slow_start { piece.bytes / 2 } else { piece.bytes / 8 };
