@@ -41,14 +41,15 @@ const INITIAL_RTT: Duration = Duration::from_millis(20);
 const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
 /// 8 MiB: bytes from a session that a viewer buffers unread; more than any supported path holds.
 const VIEWER_RECEIVE_WINDOW: u32 = 8 * 1024 * 1024;
-/// 256 KiB: bytes of a viewer that wait to be sent or acknowledged.
-const VIEWER_SEND_WINDOW: u64 = 256 * 1024;
+/// 2 MiB: bytes of a viewer that wait to be sent or acknowledged, as many as thinc-clipboard has of
+/// files in flight: 160 ms of 100 Mbit/s. Its window and not this one keeps the queue short.
+const VIEWER_SEND_WINDOW: u64 = 2 * 1024 * 1024;
 /// Bytes buffered for an unauthenticated peer: two of the largest frames that it may send. After
-/// authentication: bytes that a viewer may have in flight.
+/// authentication: bytes that a viewer may have in flight, its send window.
 #[cfg(feature = "server")]
 const UNAUTHENTICATED_RECEIVE_WINDOW: u32 = 8 * 1024;
 #[cfg(feature = "server")]
-const SESSION_RECEIVE_WINDOW: u32 = 512 * 1024;
+const SESSION_RECEIVE_WINDOW: u32 = 2 * 1024 * 1024;
 /// Streams that a browser may open: the request for its WebTransport session and the session's one
 /// stream; unidirectional ones are those of HTTP/3 itself, with room for streams of reserved types
 /// (RFC 9114, 6.2 and 7.2.8). A native viewer opens one stream.
