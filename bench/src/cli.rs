@@ -10,6 +10,7 @@ use crate::observe::tcbench;
 use crate::questions::awareness::Awareness;
 use crate::questions::changing_paths::ChangingPaths;
 use crate::questions::echo_under_load::EchoUnderLoad;
+use crate::questions::files::Files;
 use crate::questions::loops::Loops;
 use crate::questions::outages::Outages;
 use crate::questions::overwrite::Overwrite;
@@ -82,6 +83,9 @@ enum Action {
     /// How late is the session's sound heard at the viewer, what of it is missing, and what does it
     /// cost?
     Sound(Asked<Sound>),
+    /// What share of the link has a large file in each direction, and does a key's echo wait for
+    /// it?
+    Files(Asked<Files>),
     /// How many bytes does a viewer of a small screen take of those of a large one, for web pages
     /// and for video?
     Views(views::Options),
@@ -112,7 +116,7 @@ pub fn command() -> Command {
     let command = with_defaults::<EchoUnderLoad>(with_defaults::<Outages>(command));
     let command = with_defaults::<Overwrite>(with_defaults::<Photographs>(command));
     let command = with_defaults::<ChangingPaths>(with_defaults::<Sound>(command));
-    with_defaults::<VideoRate>(with_defaults::<Awareness>(command))
+    with_defaults::<VideoRate>(with_defaults::<Awareness>(with_defaults::<Files>(command)))
 }
 
 fn with_defaults<Q: Question>(command: Command) -> Command {
@@ -163,6 +167,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Action::Photographs(asked) => questions::ask(&asked),
         Action::VideoRate(asked) => questions::ask(&asked),
         Action::Sound(asked) => questions::ask(&asked),
+        Action::Files(asked) => questions::ask(&asked),
         Action::Views(options) => views::run(&options),
         Action::Awareness(asked) => questions::ask(&asked),
         Action::Functions(options) => functions::run(&options),

@@ -261,10 +261,12 @@ impl Peer for Thinc {
             sound: pid(&ready, "desk"),
             ..Desk::default()
         };
-        if site.ear.is_some() {
-            let command = pid(&ready, "command").ok_or("the ready file names no command")?;
-            desk.env = sound_environment(command)?;
-        }
+        let command = pid(&ready, "command").ok_or("the ready file names no command")?;
+        let sound: &[&str] = match site.ear {
+            Some(_) => &["PULSE_SERVER", "ALSA_CONFIG_PATH"],
+            None => &[],
+        };
+        desk.env = environment(command, &[&["THINC_SHARE_SOCKET"], sound].concat())?;
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
         Ok(desk)
     }
@@ -280,12 +282,12 @@ fn pid(ready: &serde_json::Value, name: &str) -> Option<u32> {
     ready["pids"][name].as_u64()?.try_into().ok()
 }
 
-/// What the session's command is told of sound; other applications are started from outside.
-fn sound_environment(command: u32) -> Result<Vec<(String, String)>, Error> {
+/// These variables of the session's command; other applications are started from outside.
+fn environment(command: u32, names: &[&str]) -> Result<Vec<(String, String)>, Error> {
     let bytes = fs::read(format!("/proc/{command}/environ"))?;
     let variables = String::from_utf8_lossy(&bytes);
     let pairs = variables.split('\0').filter_map(|variable| variable.split_once('='));
-    let wanted = pairs.filter(|(name, _)| matches!(*name, "PULSE_SERVER" | "ALSA_CONFIG_PATH"));
+    let wanted = pairs.filter(|(name, _)| names.contains(name));
     Ok(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 

@@ -6,6 +6,7 @@ pub mod awareness;
 pub mod changing_paths;
 pub(crate) mod direct;
 pub mod echo_under_load;
+pub mod files;
 pub mod functions;
 pub mod key_to_photon;
 pub mod loops;

@@ -11,6 +11,7 @@ use crate::observe::account::Group;
 use crate::observe::cells::{CellWatch, Grid, ink};
 use crate::observe::picture::{Picture, Rect, channels};
 use crate::process::{Running, interrupted, wait_for};
+use crate::questions::pause;
 use crate::results::{Better, Form, Measure, quantity};
 use crate::stage::{Stage, cost_measures, measures};
 
@@ -181,6 +182,28 @@ impl Terminal {
     /// As [`Terminal::watch`], if more keys have been typed: from the cell with this index on.
     pub(crate) fn watch_from(&self, stage: &Stage, place: usize) -> Result<CellWatch, Error> {
         CellWatch::start(&stage.site.screen, self.grid, place, self.full)
+    }
+
+    /// Types so many keys, one each `period`, from the cell with this index on, while `goes_on`.
+    /// Returns them with their echoes.
+    pub(crate) fn type_keys(
+        &self,
+        stage: &Stage,
+        place: usize,
+        count: usize,
+        period: Duration,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Echoes, Error> {
+        let watch = self.watch_from(stage, place)?;
+        let began = Instant::now();
+        let mut pressed = Vec::with_capacity(count);
+        while pressed.len() < count && goes_on() {
+            let at = began + period * pressed.len() as u32;
+            pause(at.saturating_duration_since(Instant::now()))?;
+            pressed.push(stage.input.key(KEY)?);
+        }
+        wait_for_echoes(stage, &watch, pressed.len())?;
+        Ok(Echoes::new(&pressed, &watch.finish()?))
     }
 
     /// Its position on the client's screen, with its margin.

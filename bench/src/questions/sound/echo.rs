@@ -1,7 +1,7 @@
 //! The echo of a key without sound and with music: sound goes before pixels, and must not make a
 //! key wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Player, open_ears};
 use crate::Error;
@@ -10,14 +10,13 @@ use crate::questions::{Claim, Found, pause};
 use crate::results::{Form, Measure, quantity};
 use crate::stage::Stage;
 use crate::stats::{median, quantile};
-use crate::workloads::typing::{Echoes, Terminal, wait_for_echoes};
+use crate::workloads::typing::Terminal;
 use crate::workloads::{Effort, Workload};
 
 pub(super) struct Echo;
 
 /// Not a multiple of the frames of a codec, so that keys meet every moment between two of them.
 const KEY_PERIOD: Duration = Duration::from_millis(53);
-const KEY: &str = "x";
 /// Turns with and without, one after the other: other load of the machine meets both.
 const ROUNDS: usize = 3;
 const QUIET: &str = "without sound";
@@ -70,7 +69,7 @@ impl Workload for Echo {
             };
             // Until the sound's path is in its steady state; the same without sound.
             pause(Duration::from_secs(1))?;
-            let echoes = type_keys(stage, &terminal, place, keys)?;
+            let echoes = terminal.type_keys(stage, place, keys, KEY_PERIOD, || true)?;
             drop(player);
             place += keys;
             lost += echoes.lost();
@@ -96,23 +95,6 @@ impl Workload for Echo {
             Claim::at_most("echo with music, p95", p95, 3.0 * LATER_MS_MAX, "ms later"),
         ]
     }
-}
-
-fn type_keys(
-    stage: &Stage,
-    terminal: &Terminal,
-    place: usize,
-    count: usize,
-) -> Result<Echoes, Error> {
-    let watch = terminal.watch_from(stage, place)?;
-    let began = Instant::now();
-    let mut pressed = Vec::with_capacity(count);
-    for i in 0..count {
-        pause((began + KEY_PERIOD * i as u32).saturating_duration_since(Instant::now()))?;
-        pressed.push(stage.input.key(KEY)?);
-    }
-    wait_for_echoes(stage, &watch, count)?;
-    Ok(Echoes::new(&pressed, &watch.finish()?))
 }
 
 #[cfg(test)]
