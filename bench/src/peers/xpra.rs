@@ -136,6 +136,11 @@ impl Peer for Xpra {
             Some(_) => (&LOUD_SERVER[..], &LOUD_CLIENT[..]),
             None => (&SILENT[..], &SILENT[..]),
         };
+        if site.ear.is_some() {
+            // Its PulseAudio's folder is in a folder that it makes only for sockets of its own.
+            let runtime = programs::runtime_folder(site.folder.path(), Group::Server);
+            fs::create_dir_all(runtime.join("xpra"))?;
+        }
         server.args(server_sound);
         let mut server =
             programs::start(site, "xpra-server", server.args(splash).args(ONLY_THE_DISPLAY))?;

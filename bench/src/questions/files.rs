@@ -29,6 +29,13 @@ pub struct Files {
     megabytes: Option<u32>,
 }
 
+impl Files {
+    /// With a file of this size, MB.
+    pub fn of(megabytes: u32) -> Files {
+        Files { megabytes: Some(megabytes) }
+    }
+}
+
 impl Question for Files {
     const NAME: &'static str = "files";
     const PEERS: &'static str = "thinc-quic,thinc-tcp";

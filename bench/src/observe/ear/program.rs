@@ -288,7 +288,8 @@ fn server_info() -> ServerInfo {
         sample_spec: CARD,
         cookie: std::process::id(),
         default_sink_name: Some(SINK_NAME.into()),
-        default_source_name: None,
+        // There is none. SDL reads a name without asking whether there is one.
+        default_source_name: Some(c"".into()),
         channel_map: ChannelMap::stereo(),
     }
 }
