@@ -28,12 +28,13 @@ pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// How long a connection may be idle between two requests.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Allows only our own scripts and styles, and no frames; WebAssembly may be compiled. `data:` and
-/// `blob:` are cursor images.
+/// Allows only our own scripts and styles; WebAssembly may be compiled. `data:` and `blob:` are
+/// cursor images, and in a frame a document that a program of the session prints (a blob of the
+/// page's own; no other frames).
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
     script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
-    connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; \
-    form-action 'none'; frame-ancestors 'none'";
+    connect-src 'self'; worker-src 'self'; manifest-src 'self'; frame-src blob:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Sent with every answer.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [

@@ -291,6 +291,12 @@ pub extern "C" fn viewer_take_files(takes: u32) {
     with(|page| page.take_files(takes != 0));
 }
 
+/// Whether the page prints what the session's programs print, from the next `viewer_open` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_take_prints(prints: u32) {
+    with(|page| page.take_prints(prints != 0));
+}
+
 /// 1 if the session takes files.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_gives_files() -> u32 {

@@ -813,7 +813,10 @@ fn strangers_get_pages_and_nothing_else() {
     let broker = Broker::start();
     let browser = broker.browser();
     assert!(browser.get("/").text().contains("thinc"));
-    assert_eq!(browser.get("/desk/desk/").status, 200);
+    let page = browser.get("/desk/desk/");
+    assert_eq!(page.status, 200);
+    let policy = &page.headers["content-security-policy"];
+    assert!(policy.contains("; frame-src blob:;"), "a desktop's page prints: {policy}");
     assert_eq!(browser.get("/desk/desk").status, 308);
     for path in ["/desk/../etc/passwd", "/desk/.hidden/", "/etc/passwd", "/nothing"] {
         assert_eq!(browser.get(path).status, 404, "{path}");

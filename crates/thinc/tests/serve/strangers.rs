@@ -255,6 +255,7 @@ fn without_a_cookie_only_the_login_page_is_answered() {
         policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe-inline"),
         "{policy}"
     );
+    assert!(policy.contains("; frame-src blob:;"), "what is printed, and no other frame: {policy}");
 
     // Invalid requests: no token, too long, a form, another site's page.
     browser.cookie = None;

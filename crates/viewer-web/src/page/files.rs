@@ -11,6 +11,7 @@ use thinc_protocol::file::{
     FILE_HASH_BYTES, FileAnswer, FileEnd, FileEntry, FileKind, FilePurpose,
 };
 use thinc_protocol::limits::FILE_TRANSFERS_MAX;
+use thinc_protocol::print::PrintTicket;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_viewer_core::Viewer;
 
@@ -23,8 +24,8 @@ use super::Page;
 pub(crate) enum FileEventKind {
     /// There is none.
     None = 0,
-    /// Transfer, bytes; `text` has the identity in hexadecimal digits, and then the entries, as
-    /// `viewer_file_offer` takes them.
+    /// Transfer, bytes; `text` has the identity in hexadecimal digits, of a printed document what
+    /// the program wants, and then the entries, as `viewer_file_offer` takes them.
     Offered = 1,
     /// Transfer, entry, offset, whether it ends the file; `file_bytes` has them.
     Data = 2,
@@ -53,6 +54,7 @@ pub(crate) enum Accepts {
 #[derive(Debug)]
 pub(crate) struct PageFiles {
     takes: bool,
+    prints: bool,
     /// Offers of the session that are not answered, by its number.
     offers: Vec<(u32, Arc<Offer>)>,
     /// What has arrived of transfers whose connection was lost, the newest last.
@@ -63,12 +65,20 @@ pub(crate) struct PageFiles {
 
 impl PageFiles {
     pub(super) const fn new() -> PageFiles {
-        PageFiles { takes: false, offers: Vec::new(), unfinished: Vec::new(), bytes: Vec::new() }
+        PageFiles {
+            takes: false,
+            prints: false,
+            offers: Vec::new(),
+            unfinished: Vec::new(),
+            bytes: Vec::new(),
+        }
     }
 
-    /// The capability of a new connection.
+    /// The capabilities of a new connection.
     pub(super) fn caps(&self) -> u32 {
-        if self.takes { ViewerCaps::FILES } else { 0 }
+        let files = if self.takes { ViewerCaps::FILES } else { 0 };
+        let prints = if self.prints { ViewerCaps::PRINTS } else { 0 };
+        files | prints
     }
 
     fn take_offer(&mut self, id: u32) -> Option<Arc<Offer>> {
@@ -87,6 +97,11 @@ impl Page {
     /// Whether the page receives files, from the next connection on.
     pub(crate) const fn take_files(&mut self, takes: bool) {
         self.files.takes = takes;
+    }
+
+    /// Whether the page prints what programs of the session print, from the next connection on.
+    pub(crate) const fn take_prints(&mut self, prints: bool) {
+        self.files.prints = prints;
     }
 
     /// True if the session takes files.
@@ -277,14 +292,25 @@ fn end_of(number: u32) -> Option<FileEnd> {
 }
 
 /// The identity, then a line for each entry: kind (0 file, 1 folder), size, time and path, with a
-/// tab between. A path has no control characters.
+/// tab between. Neither a path nor a title has control characters.
 fn lines(offer: &Offer) -> String {
-    let identity = offer.identity().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digits = offer.identity().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let first = match offer.purpose() {
+        FilePurpose::Printed(ticket) => format!("{digits}{}", wanted(ticket)),
+        FilePurpose::Sent | FilePurpose::Dropped { .. } => digits,
+    };
     let entries = offer.entries().iter().map(|entry| {
         let FileEntry { kind, size, modified_ms, path } = entry;
         format!("\n{}\t{size}\t{modified_ms}\t{path}", *kind as u8)
     });
-    std::iter::once(identity).chain(entries).collect()
+    std::iter::once(first).chain(entries).collect()
+}
+
+/// Copies, sides (0 one, 1 long edge, 2 short edge), colour (0 grey, 1 colour) and title, with a
+/// tab before each. A page's PDF has its paper, and the browser asks for another.
+fn wanted(ticket: &PrintTicket) -> String {
+    let PrintTicket { title, copies, sides, colour, media: _ } = ticket;
+    format!("\t{copies}\t{}\t{}\t{title}", *sides as u8, u8::from(*colour))
 }
 
 /// The entry of a line; None if it is none, which no page sends.

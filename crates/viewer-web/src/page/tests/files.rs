@@ -1,7 +1,11 @@
 //! Files between a page and a session's end of the channel, also over a loss of the connection.
 
-use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Start};
-use thinc_protocol::file::{FileEntry, FileKind, FilePurpose};
+use thinc_files::{Endpoint, FileEvent, FilesPolicy, Offer, Printing, Start};
+use thinc_protocol::file::{
+    FileAnswer, FileEnd, FileEntry, FileKind, FileMessage, FileOffer, FilePurpose,
+};
+use thinc_protocol::limits::PRINT_BYTES_MAX;
+use thinc_protocol::print::{PrintSides, PrintTicket};
 use thinc_protocol::session::SessionCaps;
 
 use super::super::files::FileEventKind;
@@ -21,13 +25,15 @@ impl Pair {
         let end = Endpoint::new(FilesPolicy::default());
         let mut pair = Pair { page: Page::new(), end, events: Vec::new(), received: Vec::new() };
         pair.page.take_files(true);
+        pair.page.take_prints(true);
         pair.connect();
         pair
     }
 
     /// A new connection, whose other end knows of no transfer.
     fn connect(&mut self) {
-        self.end = Endpoint::new(FilesPolicy::default());
+        let printing = Printing::Sends;
+        self.end = Endpoint::new(FilesPolicy { printing, ..FilesPolicy::default() });
         self.page.buffer(32);
         self.page.open(0, Size::default());
         let (caps, name) = (SessionCaps::FILES, String::new());
@@ -178,16 +184,95 @@ fn what_arrives_goes_on_over_another_connection() {
     assert!(!pair.page.accept_files(id as u32, Accepts::Continue, 0));
 }
 
+fn printed(size: u64) -> Offer {
+    let ticket = PrintTicket {
+        title: "Quarterly report".to_owned(),
+        copies: 2,
+        sides: PrintSides::ShortEdge,
+        colour: false,
+        media: "iso_a4_210x297mm".to_owned(),
+    };
+    let path = "report.pdf".to_owned();
+    let entry = FileEntry { kind: FileKind::File, size, modified_ms: 9, path };
+    Offer::new(FilePurpose::Printed(Box::new(ticket)), vec![entry]).unwrap()
+}
+
 #[test]
-fn a_page_that_takes_no_files_does_not_announce_it() {
-    for takes in [false, true] {
+fn a_printed_document_comes_with_what_its_program_wants() {
+    let mut pair = Pair::connected();
+    pair.end.offer(printed(4), 0).unwrap();
+    let [id, total, ..] = pair.event(FileEventKind::Offered);
+    assert_eq!(total, 4.0);
+    let (first, entries) = pair.page.text().split_once('\n').unwrap();
+    assert_eq!(entries, "0\t4\t9\treport.pdf");
+    let (digits, wanted) = first.split_once('\t').unwrap();
+    assert_eq!(digits.len(), 64);
+    assert_eq!(wanted, "2\t2\t0\tQuarterly report");
+    assert!(pair.page.accept_files(id as u32, Accepts::Begin, 0));
+    pair.settle(2);
+    loop {
+        match pair.end.poll_event().expect("the content is wanted") {
+            FileEvent::Wanted { id, entry, offset, .. } => {
+                pair.end.supply(id, entry, offset, b"%PDF", 0);
+                break;
+            }
+            FileEvent::Answered { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(pair.event(FileEventKind::Data)[3], 1.0, "all of it");
+    assert_eq!(pair.received, b"%PDF");
+    // The person does not want it on paper.
+    pair.page.stop_files(id as u32, 1, 0);
+    pair.settle(2);
+    let ended = FileEvent::Ended { id: id as u32, why: FileEnd::Cancelled };
+    assert_eq!(pair.end.poll_event(), Some(ended));
+}
+
+#[test]
+fn a_document_over_the_limit_is_refused_with_the_limit() {
+    let mut pair = Pair::connected();
+    // This implementation's sessions offer none: the bytes of another one.
+    let message = offer_message(&printed(PRINT_BYTES_MAX + 1));
+    deliver(&mut pair.page, &SessionMessage::File(message)).unwrap();
+    let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
+    frames.push(pair.page.collect_output());
+    let mut answers = Vec::new();
+    while let Some(frame) = frames.next().unwrap() {
+        if let ViewerMessage::File(FileMessage::Answer { id: 9, answer }) =
+            ViewerMessage::decode(&frame).unwrap()
+        {
+            answers.push(answer);
+        }
+    }
+    assert_eq!(answers, [FileAnswer::TooLarge { limit: PRINT_BYTES_MAX }]);
+    assert_eq!(pair.page.next_file_event(0), FileEventKind::None, "nobody is asked");
+}
+
+/// The whole offer as one message.
+fn offer_message(offer: &Offer) -> FileMessage {
+    FileMessage::Offer(FileOffer {
+        id: 9,
+        first: 0,
+        count: 1,
+        total: offer.total(),
+        purpose: offer.purpose().clone(),
+        entries: offer.entries().to_vec(),
+    })
+}
+
+#[test]
+fn a_page_announces_what_it_takes() {
+    for (takes, prints) in [(false, false), (true, false), (false, true)] {
         let mut page = Page::new();
         page.take_files(takes);
+        page.take_prints(prints);
         page.open(0, Size::default());
         let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
         frames.push(page.collect_output());
         let hello = ViewerMessage::decode(&frames.next().unwrap().unwrap()).unwrap();
         let ViewerMessage::Hello(hello) = hello else { panic!("{hello:?} is no hello") };
         assert_eq!(hello.caps & ViewerCaps::FILES != 0, takes);
+        assert_eq!(hello.caps & ViewerCaps::PRINTS != 0, prints);
     }
 }
