@@ -16,6 +16,8 @@ import type {
 } from "./engine/messages";
 import { Files, filesChoiceOf } from "./files/files";
 import { listFiles } from "./files/list";
+import { Printer } from "./files/printer";
+import { Printing } from "./files/printing";
 import { Clipboard, policyOf } from "./input/clipboard";
 import { Drops } from "./input/drops";
 import { Input, isTouchOnly } from "./input/input";
@@ -35,7 +37,7 @@ import { Menu } from "./ui/menu";
 import { Microphone } from "./ui/microphone";
 import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
-import { Questions } from "./ui/questions";
+import { type Question, Questions } from "./ui/questions";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
 import { Transfers } from "./ui/transfers";
@@ -189,6 +191,7 @@ function handleMessage(message: FromEngine): void {
       break;
     case "files":
       files.handle(message);
+      printing.handle(message);
       break;
     case "answer":
       queries.get(message.id)?.resolve(message.value);
@@ -282,6 +285,7 @@ async function startEngine(secret: string): Promise<void> {
   }
   if (playsSound(new URLSearchParams(location.search).get("sound"))) sound.announce();
   files.announce();
+  printing.announce();
   microphone.announce();
   send({ type: "visible", visible: !document.hidden });
   tellWhenLeft(new URL("left", base).href, secret);
@@ -298,6 +302,7 @@ function showState(state: ConnectionState): void {
   // Nobody can hear it.
   if (!connected) microphone.handle({ type: "microphone", wanted: undefined });
   files.setConnection(connected, state.name === "closed" ? state.title : undefined);
+  printing.setConnection(connected, state.name === "closed");
   status.show(state, pictured);
   if (state.name === "connected") {
     if (tab) rememberTab(tab);
@@ -460,13 +465,18 @@ const sound = new Sound({
   notice: (words) => notice.show(words),
 });
 const questions = new Questions(() => input.typing.focus());
-const transfers = new Transfers({
+/** Of files, and of what is printed; each answers its own. */
+const filesQuestion: Omit<Question, "answer"> = {
+  element: element("files-question"),
+  words: element("files-words"),
+  yes: element<HTMLButtonElement>("files-save"),
+  no: element<HTMLButtonElement>("files-refuse"),
+  changed: () => transfers.showPanel(),
+};
+const transfers: Transfers = new Transfers({
   questions,
   panel: element("files"),
-  question: element("files-question"),
-  words: element("files-words"),
-  save: element<HTMLButtonElement>("files-save"),
-  refuse: element<HTMLButtonElement>("files-refuse"),
+  question: filesQuestion,
   list: element("files-list"),
   give: element<HTMLButtonElement>("menu-files"),
   answer: (takes) => files.answer(takes),
@@ -477,6 +487,24 @@ const files: Files = new Files({
   view: transfers,
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),
+});
+const printQuestion: Question = {
+  ...filesQuestion,
+  answer: (prints) => printing.answer(prints),
+};
+questions.add(printQuestion);
+const printing: Printing = new Printing({
+  choice: new URLSearchParams(location.search).get("printing"),
+  view: {
+    show: (key, words, share, cancel) => transfers.show(key, words, share, cancel),
+    fail: (key, words) => transfers.fail(key, words),
+    remove: (key) => transfers.remove(key),
+    askToPrint: (asked) => questions.ask(printQuestion, asked),
+  },
+  printer: new Printer(),
+  send: (message) => send(message),
+  notice: (words) => notice.show(words),
+  left: () => input.typing.focus(),
 });
 new Drops({
   stage: stageElement,

@@ -294,6 +294,7 @@ export class Engine {
         this.sound.set(message);
         break;
       case "takeFiles":
+      case "takePrints":
       case "files":
         this.files.handle(message);
         break;

@@ -2,12 +2,23 @@
 // Path 11/13, beside the pixels: under decoder.ts, from files.ts, to crates/viewer-web.
 // Calls and copies only.
 
-import type { Accepts, Entry, FileAnswer, FileEnd, FilesEvent, Place } from "../files/messages";
+import {
+  type Accepts,
+  type Entry,
+  type FileAnswer,
+  type FileEnd,
+  type FilesEvent,
+  type Offered,
+  type Place,
+  SIDES,
+  type Ticket,
+} from "../files/messages";
 
 /** Exports of crates/viewer-web/src/lib.rs. */
 export interface FileExports {
   memory: WebAssembly.Memory;
   viewer_take_files(takes: number): void;
+  viewer_take_prints(prints: number): void;
   viewer_gives_files(): number;
   viewer_file_offer(bytes: number, x: number, y: number, nowUs: number): number;
   viewer_file_supply(id: number, entry: number, offset: number, bytes: number, nowUs: number): void;
@@ -42,9 +53,10 @@ export class FileCalls {
     private readonly memory: FileMemory,
   ) {}
 
-  /** Whether the page receives files; before `open`. */
-  take(takes: boolean): void {
+  /** Whether the page receives files, and whether it prints; before `open`. */
+  take(takes: boolean, prints: boolean): void {
     this.calls.viewer_take_files(Number(takes));
+    this.calls.viewer_take_prints(Number(prints));
   }
 
   /** Whether the session takes files. */
@@ -129,11 +141,21 @@ export class FileCalls {
 }
 
 /** The lines of an offer, as `FileEventKind::Offered` has them. */
-function offerOf(lines: string): { identity: string; entries: Entry[] } {
-  const [identity = "", ...rest] = lines.split("\n");
+function offerOf(lines: string): Pick<Offered, "identity" | "entries" | "ticket"> {
+  const [first = "", ...rest] = lines.split("\n");
+  const [identity = "", ...wanted] = first.split("\t");
   const entries = rest.map((line) => {
     const [kind = "", size = "", modified = "", path = ""] = line.split("\t");
     return { folder: kind === "1", size: Number(size), modifiedMs: Number(modified), path };
   });
-  return { identity, entries };
+  return { identity, entries, ticket: wanted.length > 0 ? ticketOf(wanted) : undefined };
+}
+
+function ticketOf([copies, sides, colour, title = ""]: readonly string[]): Ticket {
+  return {
+    title,
+    copies: Number(copies),
+    sides: SIDES[Number(sides)] ?? "one",
+    colour: colour === "1",
+  };
 }

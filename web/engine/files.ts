@@ -1,6 +1,6 @@
 // Files on their way through the engine: what the page reads goes to the session, what the session
-// sends to the page.
-// Path 11/13, beside the pixels: from decoder.ts, to files/files.ts, and back.
+// sends or prints to the page.
+// Path 11/13, beside the pixels: from decoder.ts, to files/{files,printing}.ts, and back.
 // Knows connections, so that no call reaches another one than it is for; never a file.
 
 import { FileEnd, type FilesCall } from "../files/messages";
@@ -26,6 +26,7 @@ const NO_FLOW: Flow = { unstored: 0, chunks: 0, bytes: 0 };
 
 export class EngineFiles {
   private takes = false;
+  private prints = false;
   /** Counts connections. */
   private connection = 0;
   /** Of this connection's transfers from the session. */
@@ -36,8 +37,9 @@ export class EngineFiles {
     private readonly withDecoder: (call: (decoder: Decoder) => void) => void,
   ) {}
 
-  handle(message: Extract<ToEngine, { type: "files" | "takeFiles" }>): void {
+  handle(message: Extract<ToEngine, { type: "files" | "takeFiles" | "takePrints" }>): void {
     if (message.type === "takeFiles") this.takes = message.takes;
+    else if (message.type === "takePrints") this.prints = message.prints;
     else if (message.connection === this.connection)
       this.withDecoder((decoder) => this.call(decoder, message.call));
   }
@@ -46,7 +48,7 @@ export class EngineFiles {
   open(decoder: Decoder): void {
     this.connection += 1;
     this.flows.clear();
-    decoder.files.take(this.takes);
+    decoder.files.take(this.takes, this.prints);
   }
 
   /** The session has answered it. */

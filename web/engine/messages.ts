@@ -96,6 +96,8 @@ export type ToEngine =
   | { type: "sound"; port?: MessagePort; muted: boolean; suspended: boolean }
   /** Whether the page receives files, from the next connection on. */
   | { type: "takeFiles"; takes: boolean }
+  /** Whether it prints what programs of the session print, from the next connection on. */
+  | { type: "takePrints"; prints: boolean }
   /** About files of this connection. */
   | { type: "files"; connection: number; call: FilesCall }
   /**

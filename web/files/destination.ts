@@ -144,21 +144,13 @@ class Downloads implements Destination {
     let bytes = 0;
     for (const [index, { name, content }] of this.complete.entries()) {
       if (index > 0) await new Promise((resolve) => setTimeout(resolve, DOWNLOAD_PAUSE_MS));
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(content);
-      link.download = name;
-      link.click();
-      urls.push(link.href);
+      urls.push(beginDownload(name, content));
       bytes += content.size;
     }
-    // No event tells that the browser has copied them.
-    setTimeout(
-      () => {
-        for (const url of urls) URL.revokeObjectURL(url);
-        void this.remove();
-      },
-      COPY_MS_MIN + bytes / COPIED_PER_MS,
-    );
+    onceCopied(bytes, () => {
+      for (const url of urls) URL.revokeObjectURL(url);
+      void this.remove();
+    });
     return "the browser's downloads";
   }
 
@@ -166,6 +158,26 @@ class Downloads implements Destination {
     await this.current?.collector.abort();
     await this.remove();
   }
+}
+
+/** The browser saves it under this name. Returns the URL that it copies it from. */
+function beginDownload(name: string, content: Blob): string {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  return link.href;
+}
+
+/** No event tells that the browser has copied so many bytes. */
+function onceCopied(bytes: number, call: () => void): void {
+  setTimeout(call, COPY_MS_MIN + bytes / COPIED_PER_MS);
+}
+
+/** One download, of what is in the browser already. */
+export function download(name: string, content: Blob): void {
+  const url = beginDownload(name, content);
+  onceCopied(content.size, () => URL.revokeObjectURL(url));
 }
 
 async function newBlob(): Promise<Collector> {

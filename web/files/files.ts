@@ -7,6 +7,8 @@
 
 import type { FromEngine, ToEngine } from "../engine/messages";
 import { chooseDestination, type Destination, NoRoom, TooManyFiles } from "./destination";
+import { Finished } from "./finished";
+import { newKey } from "./keys";
 import { ListError, type Source } from "./list";
 import {
   type Entry,
@@ -14,19 +16,15 @@ import {
   FileEnd,
   type FilesCall,
   type FilesEvent,
+  type Offered,
   type Place,
 } from "./messages";
 import { describe, sizeOf } from "./names";
 
 /** As in crates/protocol/src/limits.rs: of each side. */
 const TRANSFERS_MAX = 8;
-/**
- * For so long after a transfer the session may offer the same files on another connection, because
- * it did not learn of the end; they are not received again. As in the native viewer.
- */
-const FINISHED_AGE_MS_MAX = 120_000;
 /** A session offers at once what its viewer had received in part. */
-const AGAIN_MS_MAX = 30_000;
+export const AGAIN_MS_MAX = 30_000;
 
 /** In which directions this page sends files. */
 export interface FilesChoice {
@@ -113,10 +111,9 @@ export class Files {
   private connection = 0;
   private connected = false;
   private gives = false;
-  private lastKey = 0;
   private outgoing: Outgoing[] = [];
   private incoming: Incoming[] = [];
-  private finished: { identity: string; connection: number; atMs: number }[] = [];
+  private readonly finished = new Finished();
 
   constructor(private readonly options: FilesOptions) {
     // A transfer is lost with the page.
@@ -213,7 +210,7 @@ export class Files {
       sources = await listed;
     } catch (error) {
       const reason = error instanceof ListError ? error.message : String(error);
-      return this.options.view.fail(this.newKey(), `Not sent: ${reason}`);
+      return this.options.view.fail(newKey(), `Not sent: ${reason}`);
     }
     if (sources.length === 0) return;
     if (this.outgoing.length >= TRANSFERS_MAX)
@@ -223,7 +220,7 @@ export class Files {
     const entries = sources.map(({ entry }) => entry);
     const total = entries.reduce((sum, { size }) => sum + size, 0);
     const words = describe(entries);
-    const key = this.newKey();
+    const key = newKey();
     const one: Outgoing = { key, sources, words, total, dropped, id: undefined, done: 0 };
     this.outgoing.push(one);
     this.showOutgoing(one);
@@ -315,14 +312,10 @@ export class Files {
     return true;
   }
 
-  private handleOffer(event: Extract<FilesEvent, { name: "offered" }>): void {
-    const { id, identity, total, entries } = event;
-    const nowMs = performance.now();
-    this.finished = this.finished.filter(({ atMs }) => nowMs < atMs + FINISHED_AGE_MS_MAX);
-    const isKnown = this.finished.some(
-      (known) => known.identity === identity && known.connection !== this.connection,
-    );
-    if (isKnown) {
+  private handleOffer({ id, identity, total, entries, ticket }: Offered): void {
+    // What is printed is printing.ts' part.
+    if (ticket !== undefined) return;
+    if (this.finished.has(identity, this.connection)) {
       this.call({ name: "accept", id, accepts: "complete" });
       this.call({ name: "finish", id });
       return;
@@ -339,7 +332,7 @@ export class Files {
     }
     this.call({ name: "ask", id });
     this.incoming.push({
-      key: this.newKey(),
+      key: newKey(),
       id,
       identity,
       entries,
@@ -408,12 +401,9 @@ export class Files {
       if (one.missing > 0) return;
       const place = await destination.finish();
       if (!this.incoming.includes(one)) return;
-      // No connection has the number 0.
-      const connection = one.id === undefined ? 0 : this.connection;
+      this.finished.add(one.identity, one.id === undefined ? 0 : this.connection);
       if (one.id !== undefined) this.call({ name: "finish", id: one.id });
       clearTimeout(one.again);
-      if (this.finished.length === 2 * TRANSFERS_MAX) this.finished.shift();
-      this.finished.push({ identity: one.identity, connection, atMs: performance.now() });
       this.incoming = this.incoming.filter((other) => other !== one);
       this.options.view.remove(one.key);
       this.options.notice(`Received ${one.words}, in ${place}`);
@@ -512,14 +502,9 @@ export class Files {
   private call(call: FilesCall, connection = this.connection, transfer?: Transferable[]): void {
     this.options.send({ type: "files", connection, call }, transfer);
   }
-
-  private newKey(): number {
-    this.lastKey += 1;
-    return this.lastKey;
-  }
 }
 
-function shareOf(done: number, total: number): number {
+export function shareOf(done: number, total: number): number {
   return total === 0 ? 1 : Math.min(1, done / total);
 }
 
@@ -536,14 +521,14 @@ function destinationError(error: unknown): string {
 }
 
 /** Why a transfer ended, for a person. */
-function wordsOf(why: FileEnd): string {
+export function wordsOf(why: FileEnd): string {
   switch (why) {
     case FileEnd.Done:
       return "done";
     case FileEnd.Cancelled:
       return "it was cancelled in the session";
     case FileEnd.Changed:
-      return "a file was changed while it was read; send it again";
+      return "a file was changed while it was read; try again";
     case FileEnd.Space:
       return "there is not enough room";
     case FileEnd.Failed:
@@ -551,7 +536,7 @@ function wordsOf(why: FileEnd): string {
     case FileEnd.Policy:
       return "it is not allowed any more";
     case FileEnd.Mismatch:
-      return "what arrived was damaged; send it again";
+      return "what arrived was damaged; try again";
   }
 }
 

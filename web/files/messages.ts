@@ -38,6 +38,21 @@ export interface Entry {
   path: string;
 }
 
+/**
+ * What a program wants of a document that it prints; as `PrintTicket` of
+ * crates/protocol/src/print.rs, without the paper, whose size is the document's.
+ */
+export interface Ticket {
+  title: string;
+  copies: number;
+  sides: Sides;
+  colour: boolean;
+}
+
+/** Sides of the paper; "long": both, turned over the long edge. In the order of their numbers. */
+export const SIDES = ["one", "long", "short"] as const;
+export type Sides = (typeof SIDES)[number];
+
 /** A pixel of the session's screen. */
 export interface Place {
   x: number;
@@ -61,6 +76,19 @@ export type FilesCall =
   | { name: "finish"; id: number }
   | { name: "stop"; id: number; why: FileEnd };
 
+/**
+ * The session offers files, or with a ticket one document that a program prints. The same files
+ * have the same identity on each connection.
+ */
+export interface Offered {
+  name: "offered";
+  id: number;
+  identity: string;
+  total: number;
+  entries: Entry[];
+  ticket: Ticket | undefined;
+}
+
 /** Events for the page. */
 export type FilesEvent =
   /** A session has answered on this connection; `gives`: it takes files. */
@@ -72,8 +100,7 @@ export type FilesEvent =
   /** These bytes are needed; `done`: bytes that the session has stored. */
   | { name: "wanted"; id: number; entry: number; offset: number; bytes: number; done: number }
   | { name: "ended"; id: number; why: FileEnd }
-  /** The session offers files. The same files have the same identity on each connection. */
-  | { name: "offered"; id: number; identity: string; total: number; entries: Entry[] }
+  | Offered
   | {
       name: "data";
       id: number;

@@ -9,7 +9,12 @@ export const NAME_BYTES_MAX = 255;
 /** Names in a message; of more, only their number is told. */
 const NAMES_MAX = 3;
 
-/** As `is_deceptive` of crates/protocol/src/wire.rs, and what separates components somewhere. */
+/** Characters of a title in a message; a title has at most 255 bytes. */
+const TITLE_MAX = 80;
+
+/** As `is_deceptive` of crates/protocol/src/wire.rs. */
+const DECEPTIVE = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+/** The same, and what separates components somewhere. */
 const REFUSED = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\\/]/gu;
 /** Characters that Windows has a meaning for. */
 const WINDOWS_REFUSED = /[<>:"|?*]/g;
@@ -83,6 +88,13 @@ export function sizeOf(bytes: number): string {
   if (bytes < 1_000_000_000) return `${Math.ceil(bytes / 1_000_000)} MB`;
   const tenths = Math.ceil(bytes / 100_000_000);
   return `${Math.floor(tenths / 10)}.${tenths % 10} GB`;
+}
+
+/** A document's title on one line; what changes the direction of writing becomes a space. */
+export function titleOf(title: string): string {
+  const plain = [...title.replace(DECEPTIVE, " ").trim()];
+  if (plain.length === 0) return "Untitled";
+  return plain.length > TITLE_MAX ? `${plain.slice(0, TITLE_MAX).join("")}…` : plain.join("");
 }
 
 /** Names, number and size of what is sent, for a person. */

@@ -115,7 +115,7 @@ export class Microphone {
     if (wanted === undefined) questions.ask(this.question, undefined);
     else if (this.agreed) void this.open(wanted);
     else if (this.agreed === false) send({ type: "microphone", given: false });
-    else if (!questions.isAsked(this.question)) questions.ask(this.question, QUESTION);
+    else questions.ask(this.question, { key: 0, words: QUESTION });
   }
 
   /** The command of a key with Ctrl and Alt; undefined: it is not the microphone's. */

@@ -1,5 +1,6 @@
 // Questions of the session to the person, one at a time in the order in which they came up.
-// Path 13/13, beside the pixels: from transfers.ts and microphone.ts, to the person and back.
+// Path 13/13, beside the pixels: from transfers.ts, files/printing.ts and microphone.ts, to the
+// person and back.
 // Knows elements, keys and time; never what a question is about.
 
 /**
@@ -8,6 +9,7 @@
  */
 const ANSWER_MS_MIN = 500;
 
+/** What asks. Several may share elements: one question is shown at a time. */
 export interface Question {
   element: HTMLElement;
   /** Has the role of an alert. */
@@ -20,15 +22,22 @@ export interface Question {
   changed?(): void;
 }
 
-interface Asked {
-  question: Question;
+export interface Asked {
+  /** Another number is another question. */
+  key: number;
   words: string;
+  /** What the button that agrees says, where it does not always say the same. */
+  yes?: string;
+}
+
+interface Waiting extends Asked {
+  question: Question;
 }
 
 export class Questions {
   /** The first one is shown. */
-  private readonly asked: Asked[] = [];
-  private shown: Asked | undefined;
+  private readonly asked: Waiting[] = [];
+  private shown: Waiting | undefined;
   private shownAtMs = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -40,14 +49,13 @@ export class Questions {
     question.no.addEventListener("click", () => this.answer(question, false));
   }
 
-  /** Asks, or asks something else in its place; without words, it is not asked any more. */
-  ask(question: Question, words: string | undefined): void {
-    const at = this.asked.findIndex((asked) => asked.question === question);
-    if (words === undefined) {
-      if (at >= 0) this.asked.splice(at, 1);
-    } else {
-      this.asked.splice(at < 0 ? this.asked.length : at, 1, { question, words });
-    }
+  /** Asks this, in place of what the same asked before; undefined: nothing any more. */
+  ask(question: Question, asked: Asked | undefined): void {
+    const at = this.asked.findIndex((waiting) => waiting.question === question);
+    if (asked?.key === this.asked[at]?.key) return;
+    if (at >= 0) this.asked.splice(at, 1);
+    // Another question waits for its turn.
+    if (asked !== undefined) this.asked.push({ question, ...asked });
     this.show();
   }
 
@@ -88,6 +96,7 @@ export class Questions {
         // Who answered one question by keyboard goes on with the next.
         if (hadFocus) no.focus();
       }, ANSWER_MS_MIN);
+      if (now.yes !== undefined) yes.textContent = now.yes;
       element.hidden = false;
       words.textContent = now.words;
     } else if (hadFocus) {

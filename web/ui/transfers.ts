@@ -1,6 +1,5 @@
-// The list of transfers of files: the question about the session's, how far each is, and why one
-// has failed.
-// Path 13/13, beside the pixels: from files/files.ts, to the person.
+// The list of transfers of files and of what is printed: how far each is, and why one has failed.
+// Path 13/13, beside the pixels: from files/files.ts and files/printing.ts, to the person.
 // Knows elements and words; never files.
 
 import type { FilesView } from "../files/files";
@@ -12,14 +11,12 @@ const BAR_STEPS = 200;
 export interface TransfersOptions {
   questions: Questions;
   panel: HTMLElement;
-  question: HTMLElement;
-  words: HTMLElement;
-  save: HTMLButtonElement;
-  refuse: HTMLButtonElement;
+  /** About the session's files. */
+  question: Omit<Question, "answer">;
   list: HTMLElement;
   /** The menu's button, where the session takes files. */
   give: HTMLButtonElement;
-  /** The person's answer; called in their gesture. */
+  /** The person's answer about files; called in their gesture. */
   answer(takes: boolean): void;
   /** The focus goes back to the session. */
   left(): void;
@@ -36,20 +33,11 @@ interface Row {
 
 export class Transfers implements FilesView {
   private readonly rows = new Map<number, Row>();
-  /** The transfer that the question is about. */
-  private asked: number | undefined;
   private readonly question: Question;
 
   constructor(private readonly options: TransfersOptions) {
-    const { panel, question, words, save, refuse } = options;
-    this.question = {
-      element: question,
-      words,
-      yes: save,
-      no: refuse,
-      answer: (takes) => options.answer(takes),
-      changed: () => this.showPanel(),
-    };
+    const { panel } = options;
+    this.question = { ...options.question, answer: (takes) => options.answer(takes) };
     options.questions.add(this.question);
     // A click leaves the keyboard with the session.
     for (const type of ["pointerdown", "mousedown"] as const)
@@ -60,9 +48,7 @@ export class Transfers implements FilesView {
   }
 
   ask(asked: { key: number; words: string } | undefined): void {
-    if (asked?.key === this.asked) return;
-    this.asked = asked?.key;
-    this.options.questions.ask(this.question, asked?.words);
+    this.options.questions.ask(this.question, asked && { ...asked, yes: "Save" });
   }
 
   show(key: number, words: string, share: number, cancel: () => void): void {
@@ -124,9 +110,10 @@ export class Transfers implements FilesView {
     return row;
   }
 
-  private showPanel(): void {
-    const { panel, question, list } = this.options;
+  /** The panel is there as long as something is in it. */
+  showPanel(): void {
+    const { panel, list } = this.options;
     list.hidden = this.rows.size === 0;
-    panel.hidden = question.hidden && list.hidden;
+    panel.hidden = [...panel.children].every((part) => (part as HTMLElement).hidden);
   }
 }
