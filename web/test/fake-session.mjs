@@ -24,7 +24,8 @@ const TYPES = {
 const POLICY =
   "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
   "img-src 'self' data:; worker-src 'self'; " +
-  "connect-src 'self' wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "connect-src 'self' wss:; frame-src blob:; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // Messages of a session
 
@@ -137,6 +138,16 @@ export const message = {
         ]),
       ),
     ),
+  /** One document that a program prints. `sides`: 0 one, 1 long edge, 2 short edge. */
+  printOffer: (id, path, size, ticket = {}) => {
+    const { title = "Report", copies = 1, sides = 0, colour = 1, media = "" } = ticket;
+    return frame(
+      0x28,
+      ...[id, 0, 1, size, 3].map(varint),
+      ...[text(title), varint(copies), Buffer.from([sides, colour]), text(media)],
+      ...[varint(1), Buffer.from([0]), varint(size), varint(0), text(path)],
+    );
+  },
   /** Accepts an offer of the viewer's, from a place on. */
   fileAccept: (id, entry = 0, offset = 0) =>
     frame(0x29, varint(id), Buffer.from([1]), varint(entry), varint(offset)),

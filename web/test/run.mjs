@@ -41,6 +41,7 @@ const FILES = [
   "keyboard",
   "copying",
   "files",
+  "printing",
   "browser",
   "sharing",
   "webtransport",
