@@ -48,7 +48,8 @@ export class Firefox {
   #answers = new Map();
   #bytes = Buffer.alloc(0);
 
-  static async start() {
+  /** With these environment variables in addition. */
+  static async start(env = {}) {
     assert.ok(
       existsSync(BINARY),
       `no Firefox at ${BINARY}: apt-get install firefox-esr, or set THINC_FIREFOX`,
@@ -62,7 +63,7 @@ export class Firefox {
     const options = ["--headless", "--marionette", "--no-remote", "--profile", firefox.profile];
     firefox.process = spawn(BINARY, options, {
       stdio: "ignore",
-      env: { ...process.env, HOME: firefox.profile },
+      env: { ...process.env, HOME: firefox.profile, ...env },
     });
     try {
       await firefox.#connect();

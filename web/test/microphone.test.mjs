@@ -1,15 +1,16 @@
 // The microphone on the page: opened only when a program records and the person agrees, marked as
 // long as it is open, closed at once; and what a program of a real session records of it.
-// Beside sound.test.mjs. Needs web/dist (./dev build web), Chromium, whose microphone
-// is its own test tone, and pulseaudio-utils.
+// Beside sound.test.mjs. Needs web/dist (./dev build web), Chromium, Firefox, whose microphones are
+// the browsers' own test tones, and pulseaudio-utils.
 
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
+import { Firefox } from "./firefox.mjs";
 import { openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
@@ -269,4 +270,36 @@ test("a program of a session records what Chromium's microphone hears", async (t
   await page.locator(MARK).waitFor();
   await isHeard(file);
   assert.deepEqual(page.problems, []);
+});
+
+test("a program of a session records what Firefox's microphone hears", async (t) => {
+  const { session, file } = await recording(t);
+  // Firefox runs no audio without a device that plays it: another session's.
+  const device = join(mkdtempSync(join(tmpdir(), "thinc-web-out-")), "server");
+  t.after(() => rmSync(dirname(device), { recursive: true, force: true }));
+  const tell = 'printf "%s" "$PULSE_SERVER" > "$1.new"; mv "$1.new" "$1"; exec sleep infinity';
+  const other = await Session.start(["sh", "-c", tell, "sh", device]);
+  t.after(() => other.stop());
+  const firefox = await Firefox.start({ PULSE_SERVER: await fileHas(device, (text) => text) });
+  t.after(() => firefox.stop());
+  await firefox.goto(session.link.replace("#", "?microphone=on#"));
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  // A key, for the browser's rule that audio begins with one.
+  await firefox.keys("a");
+  await firefox.waitFor(`return !page.document.getElementById("microphone").hidden;`);
+  await isHeard(file);
+});
+
+test("a Firefox whose audio does not start says so", async (t) => {
+  const { session } = await recording(t);
+  const firefox = await Firefox.start({ PULSE_SERVER: "unix:/nonexistent" });
+  t.after(() => firefox.stop());
+  await firefox.goto(session.link.replace("#", "?microphone=on#"));
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  await firefox.keys("a");
+  const words = await firefox.waitFor(
+    `return /gets no microphone.*/.exec(page.document.getElementById("notice").textContent)?.[0];`,
+  );
+  assert.match(words, /its audio does not start. Is there a device that plays sound\?/);
+  await firefox.waitFor(`return page.document.getElementById("microphone").hidden;`);
 });

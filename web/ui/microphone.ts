@@ -8,6 +8,11 @@ import type { CaptureOptions } from "../sound/capture";
 import type { Question, Questions } from "./questions";
 
 const RATE = 48_000;
+/**
+ * 5 s: an AudioContext that does not run by then waits for a gesture, or, in Firefox, for a device
+ * that plays sound, without which it has no clock.
+ */
+const START_MS_MAX = 5_000;
 
 const QUESTION =
   "Programs in this session that record, now or later, would hear your microphone until you " +
@@ -41,8 +46,6 @@ function missingFeature(): string | undefined {
   if (navigator.mediaDevices?.getUserMedia === undefined) return "it has no access to one";
   if (typeof AudioWorkletNode !== "function") return "it has no AudioWorklet";
   if (typeof AudioEncoder !== "function") return "it cannot code sound (AudioEncoder)";
-  // In Firefox 153 the mark is shown, and programs hear silence; why is not known yet.
-  if (navigator.userAgent.includes("Firefox/")) return "it does not work in Firefox yet";
   return undefined;
 }
 
@@ -53,6 +56,16 @@ function refusalOf(error: unknown): string {
   if (name === "NotFoundError") return "this device has no microphone";
   if (name === "NotReadableError") return "another program has the microphone";
   return error instanceof Error ? error.message : String(error);
+}
+
+/** Waits until its audio thread runs. */
+async function started(context: AudioContext): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const words = "its audio does not start. Is there a device that plays sound?";
+    timer = setTimeout(() => reject(new Error(words)), START_MS_MAX);
+  });
+  await Promise.race([context.resume(), late]).finally(() => clearTimeout(timer));
 }
 
 export class Microphone {
@@ -195,8 +208,7 @@ export class Microphone {
       context.createMediaStreamSource(stream).connect(node);
       // Its output is silent; without it nothing would pull what it hears.
       node.connect(context.destination);
-      // It may wait for a gesture.
-      await context.resume();
+      await started(context);
       if (isClosed) return;
       this.options.send({ type: "microphone", given: true, port: port2 }, [port2]);
     } catch (error) {
