@@ -27,7 +27,7 @@ fn a_file_arrives_in_each_direction_and_keys_are_echoed_meanwhile() -> Result<()
     let mut stage = Stage::start(&peer, &bed, &accounts, (640, 480))?;
     let workloads = Files::of(MEGABYTES).workloads()?;
     let found = workloads[0].run(&mut stage, Form::Normal, Effort::Smoke)?;
-    let of = |name: &str| found.iter().filter(move |measure| measure.quantity == name);
+    let of = |name: &'static str| found.iter().filter(move |measure| measure.quantity == name);
     assert_eq!(of(quantity::PHOTON_MS).count(), 3);
     assert!(of(quantity::PHOTON_MS).all(|echoes| !echoes.samples.is_empty()), "{found:?}");
     assert!(of("lost_keys").all(|lost| lost.samples == [0.0]), "{found:?}");

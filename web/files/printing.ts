@@ -271,7 +271,7 @@ export class Printing {
         this.options.printer.open(content);
         break;
       case "save": {
-        const name = savedName(job.path);
+        const name = downloadName(job.path, isWindows());
         this.options.printer.save(name, content);
         this.options.notice(`Saved "${title}" as ${name}, in the browser's downloads`);
         break;
@@ -348,9 +348,4 @@ function questionOf({ title, total, pages, ticket, method }: Job): string {
     return `${question} This browser cannot print PDF: save it, and print the file.`;
   // No page can tell the browser's dialog.
   return wanted.length > 0 ? `${question} Choose that in the browser's dialog too.` : question;
-}
-
-/** A name that this computer opens as PDF. */
-function savedName(path: string): string {
-  return downloadName(/\.pdf$/i.test(path) ? path : `${path}.pdf`, isWindows());
 }
