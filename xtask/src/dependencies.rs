@@ -158,8 +158,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-sound",
         ],
     ),
-    // Drives the programs from outside, like a person.
-    ("thinc-bench", &[]),
+    // Drives the programs from outside, like a person, and drags files onto a window.
+    ("thinc-bench", &["thinc-x-selection"]),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
     ("xtask", &["thinc", "thinc-bench", "thinc-viewer-native"]),

@@ -293,7 +293,7 @@ impl Generator {
             Pattern::Bursts => {
                 let done = BURST_SAMPLES - self.burst;
                 self.burst -= 1;
-                if done / BURST_HALF_PERIOD % 2 == 0 { AMPLITUDE } else { -AMPLITUDE }
+                if (done / BURST_HALF_PERIOD).is_multiple_of(2) { AMPLITUDE } else { -AMPLITUDE }
             }
             Pattern::Tone => (std::f64::consts::TAU * TONE_HZ * seconds).sin() as f32 * AMPLITUDE,
             Pattern::Music => {

@@ -178,9 +178,9 @@ impl Tone {
                 self.wrong_ms += samples.len() as f64 * 1e3 / rate;
             }
         }
-        let silences = samples.chunk_by(|a, b| (a.abs() < SILENT) == (b.abs() < SILENT));
-        let silences = silences.filter(|run| run[0].abs() < SILENT);
-        let ms = silences.map(|run| run.len() as f64 * 1e3 / rate);
+        let runs = samples.chunk_by(|a, b| (a.abs() < SILENT) == (b.abs() < SILENT));
+        let silent = runs.filter(|run| run[0].abs() < SILENT);
+        let ms = silent.map(|run| run.len() as f64 * 1e3 / rate);
         self.silent_ms += ms.filter(|&ms| ms >= SILENCE_MS_MIN).sum::<f64>();
     }
 }

@@ -1,6 +1,6 @@
 //! thinc itself: `thinc serve` with its default encryption and one-time link, shown by thinc-view,
-//! or by Chromium or Firefox with the page that the session serves. It starts the built binaries as a user
-//! would. Knows the options of thinc, thinc-view and Chromium; never their protocol.
+//! or by Chromium or Firefox with the page that the session serves. It starts the built binaries as
+//! a user would. Knows the options of thinc, thinc-view and Chromium; never their protocol.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

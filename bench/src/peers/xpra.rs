@@ -1,7 +1,7 @@
 //! xpra in its desktop mode: a whole X display, an Xvfb of the session's size, shown in one window
 //! of xpra's own client. Its other features (printers, clipboard, notifications, and sound unless
-//! somebody listens) are off, and so is the shared memory through which both halves would exchange pixels on one machine.
-//! Knows options of xpra; never its protocol.
+//! somebody listens) are off, and so is the shared memory through which both halves would exchange
+//! pixels on one machine. Knows options of xpra; never its protocol.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -123,8 +123,8 @@ fn page_of(clip: &Path) -> String {
     )
 }
 
-/// 640x360 at 25 frames a second: H.264 without reordering, and FLAC, which has no delay of its own,
-/// so that both begin at 0. All players have both.
+/// 640x360 at 25 frames a second: H.264 without reordering, and FLAC, which has no delay of its
+/// own, so that both begin at 0. All players have both.
 fn write_clip(file: &Path, seconds: u32) -> Result<(), Error> {
     let picture = format!("color=c=black:s=640x360:r=25:d={seconds}");
     let sound = format!(
