@@ -268,6 +268,8 @@ async function startEngine(secret: string): Promise<void> {
   if (worker) {
     worker.onmessage = (event: MessageEvent<FromEngine>) => handleMessage(event.data);
     worker.onerror = (event) => {
+      // It would go on with what it can, unseen: a program that records would be heard.
+      worker.terminate();
       showState({
         name: "closed",
         title: "The viewer failed",
