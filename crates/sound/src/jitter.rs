@@ -161,8 +161,9 @@ pub struct JitterBuffer {
     format: Option<SoundFormat>,
     /// Microseconds concealed in a row.
     concealed_us: Micros,
-    /// The newest frames that were concealed and have not arrived.
-    missed: VecDeque<u32>,
+    /// The newest frames that were concealed and have not arrived, with the times that they would
+    /// have had.
+    missed: VecDeque<(u32, Micros)>,
     /// Sound stopped because nothing arrived.
     is_starved: bool,
     rate: f64,
@@ -262,11 +263,19 @@ impl JitterBuffer {
                 continue;
             }
             if number < self.next && self.has_begun() {
-                if let Some(at) = self.missed.iter().position(|&missed| missed == number) {
+                let Some(at) = self.missed.iter().position(|&(missed, _)| missed == number) else {
+                    continue;
+                };
+                if time <= self.missed[at].1.saturating_add(frame_us / 2) {
                     self.missed.remove(at);
                     self.handle_late(time, now);
+                    continue;
                 }
-                continue;
+                // The end of a sound was lost, and what was concealed after it took the numbers of
+                // the next one.
+                self.missed.truncate(at);
+                self.next = number;
+                self.is_starved = false;
             }
             self.delays.add(time, now);
             if own {
@@ -530,7 +539,7 @@ impl JitterBuffer {
     fn conceal(&mut self) -> Step {
         let format = self.format.expect("sound plays, so a frame was played");
         let frame_us = format.frame_us();
-        let number = self.next;
+        let missed = (self.next, self.time);
         self.next = self.next.saturating_add(1);
         self.time = self.time.saturating_add(frame_us);
         self.concealed_us += frame_us;
@@ -538,7 +547,7 @@ impl JitterBuffer {
         if self.missed.len() == MISSED_MAX {
             self.missed.pop_front();
         }
-        self.missed.push_back(number);
+        self.missed.push_back(missed);
         let fade = self.concealed_us + frame_us > CONCEAL_MAX;
         if fade {
             self.concealed_us = 0;
