@@ -96,13 +96,15 @@ impl Window {
     pub fn confirmed(&mut self, piece: Sent, now: Micros) {
         self.unconfirmed -= piece.bytes;
         let delay = now.saturating_sub(piece.at);
+        let again = piece.only_in_flight
+            && self.base_delay.is_some_and(|(_, at)| now.saturating_sub(at) >= DELAY_AGE_MAX);
+        if again {
+            // The path has drained, and a whole window at once would queue.
+            self.bytes = (self.bytes / 2).max(WINDOW_MIN);
+            self.slow_start = true;
+        }
         let base = match self.base_delay {
-            Some((base, at))
-                if delay >= base
-                    && !(piece.only_in_flight && now.saturating_sub(at) >= DELAY_AGE_MAX) =>
-            {
-                base
-            }
+            Some((base, _)) if delay >= base && !again => base,
             _ => {
                 self.base_delay = Some((delay, now));
                 delay
