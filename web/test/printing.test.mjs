@@ -3,11 +3,12 @@
 // The page against a scripted session, then real sessions with `lp`, in Chromium and Firefox. The
 // browser shows each document in its frame, and no dialog opens: the call that would open it is
 // recorded.
-// Needs what browser.test.mjs needs, firefox-esr, and cups-client.
+// Needs what browser.test.mjs needs, firefox-esr, libreoffice-writer and cups-client.
 
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -449,12 +450,17 @@ async function printingSession(t) {
   const script = 'env > "$1.new"; mv "$1.new" "$1"; exec sleep infinity';
   const session = await Session.start(["sh", "-c", script, "sh", path]);
   t.after(() => session.stop());
-  const server = await fileHas(path, (text) => /^CUPS_SERVER=(.*)$/m.exec(text)?.[1]);
-  const env = { ...session.env, CUPS_SERVER: server, LC_ALL: "C.UTF-8" };
+  const text = await fileHas(path, (content) => content);
+  const pairs = [...text.matchAll(/^(\w+)=(.*)$/gm)].map(([, ...pair]) => pair);
+  const told = Object.fromEntries(pairs);
+  const env = { ...session.env, CUPS_SERVER: told.CUPS_SERVER, LC_ALL: "C.UTF-8" };
   const document = join(folder, "document.pdf");
   const options = { env, encoding: "utf8", timeout: 60_000, killSignal: "SIGKILL" };
   return {
     session,
+    /** A program of the session, with its files in the folder. */
+    program: (name, ...words) => execFile(name, words, { ...options, env: told }),
+    folder,
     /** Prints it; returns the job's name. */
     lp(content, ...more) {
       writeFileSync(document, content);
@@ -474,16 +480,22 @@ async function printingSession(t) {
   };
 }
 
+/** The session's page, which records what it prints. */
+async function openTabOf(t, session) {
+  const page = await openTab(browser);
+  t.after(() => page.context().close());
+  await page.addInitScript(recorded);
+  await page.goto(session.link);
+  await page.locator("#state").waitFor({ state: "hidden" });
+  return page;
+}
+
 test("what lp prints in a session is printed by Chromium, or refused", async (t) => {
   const printer = await printingSession(t);
   const content = pdf(2, 700_000);
   // It waits for a page that prints.
   const job = printer.lp(content, "-t", "../Quarterly report", "-n", "3");
-  const page = await openTab(browser);
-  t.after(() => page.context().close());
-  await page.addInitScript(recorded);
-  await page.goto(printer.session.link);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  const page = await openTabOf(t, printer.session);
   await asks(page, '"../Quarterly report" (2 pages, 701 kB, 3 copies)');
   assert.ok(printer.waits(job), "nobody has answered");
   assert.deepEqual(await page.evaluate(() => window.prints), []);
@@ -527,4 +539,32 @@ test("Firefox prints what lp prints in a session", async (t) => {
   await firefox.run(`page.document.getElementById("files-save").click();`);
   await firefox.waitFor(`return page.prints === 1;`);
   await printer.ended(job);
+});
+
+test("LibreOffice and Chromium in a session print to the page", async (t) => {
+  const printer = await printingSession(t);
+  const page = await openTabOf(t, printer.session);
+  const letter = join(printer.folder, "letter.txt");
+  writeFileSync(letter, "Dear printer,\n");
+  const profile = `file://${printer.folder}/libreoffice`;
+  const office = ["--headless", `-env:UserInstallation=${profile}`, "--pt", "thinc", letter];
+  const invoice = join(printer.folder, "invoice.html");
+  const script = "onload = () => print();";
+  writeFileSync(invoice, `<title>Invoice</title><p>42</p><script>${script}</script>`);
+  const kiosk = ["--no-sandbox", "--no-first-run", "--kiosk-printing"];
+  const folder = `--user-data-dir=${printer.folder}/chromium`;
+  for (const [number, title, name, ...words] of [
+    [1, "letter", "soffice", ...office],
+    [2, "Invoice", "chromium", ...kiosk, folder, `file://${invoice}`],
+  ]) {
+    const program = printer.program(name, ...words);
+    await asks(page, title);
+    await asks(page, "(1 page, ");
+    await button(page, "Print").click();
+    await printed(page, number);
+    assert.equal((await documentOf(page, number - 1)).subarray(0, 5).toString(), "%PDF-", name);
+    program.kill();
+    if (program.exitCode === null && program.signalCode === null) await once(program, "exit");
+  }
+  assert.deepEqual(page.problems, []);
 });
