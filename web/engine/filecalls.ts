@@ -20,6 +20,7 @@ export interface FileExports {
   viewer_take_files(takes: number): void;
   viewer_take_prints(prints: number): void;
   viewer_gives_files(): number;
+  viewer_prints(): number;
   viewer_file_offer(bytes: number, x: number, y: number, nowUs: number): number;
   viewer_file_supply(id: number, entry: number, offset: number, bytes: number, nowUs: number): void;
   viewer_file_withdraw(id: number, why: number, nowUs: number): void;
@@ -62,6 +63,11 @@ export class FileCalls {
   /** Whether the session takes files. */
   get gives(): boolean {
     return this.calls.viewer_gives_files() !== 0;
+  }
+
+  /** Whether the session's programs print here. */
+  get prints(): boolean {
+    return this.calls.viewer_prints() !== 0;
   }
 
   /** The offer's number; undefined if it is none, and `refusal` says why. */

@@ -143,6 +143,8 @@ impl SessionCaps {
     pub const MICROPHONE: u32 = 1 << 5;
     /// Accepts offers of files from the viewer.
     pub const FILES: u32 = 1 << 6;
+    /// May offer what its programs print, if the viewer has `ViewerCaps::PRINTS`.
+    pub const PRINTS: u32 = 1 << 7;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.

@@ -4,6 +4,7 @@
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_files::{FilesPolicy, Printing};
+use thinc_protocol::session::SessionCaps;
 use thinc_protocol::viewer::ViewerCaps;
 
 /// What a viewer may do to the session, and hear of it; all viewers see the screen.
@@ -70,5 +71,13 @@ impl Rights {
             },
             ..session
         }
+    }
+
+    /// What its hello says of that.
+    pub(crate) fn files_caps(&self, session: FilesPolicy, caps: u32) -> u32 {
+        let FilesPolicy { take, printing, .. } = self.files(session, caps);
+        let files = if take { SessionCaps::FILES } else { 0 };
+        let prints = if printing == Printing::Sends { SessionCaps::PRINTS } else { 0 };
+        files | prints
     }
 }

@@ -780,7 +780,7 @@ impl Viewer {
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
             let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
-            let files = if screen.files.take { SessionCaps::FILES } else { 0 };
+            let files = self.rights.files_caps(screen.files, self.background.caps());
             let sound = self.sound_caps() | self.microphone_caps();
             let caps = clipboard | relative | self.datagram_caps() | sound | files;
             let hello = SessionHello {

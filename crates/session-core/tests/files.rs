@@ -343,22 +343,22 @@ fn a_busy_display_loses_little_to_a_file() {
     assert!(lost < 0.05, "the video lost {:.1} % to the file", lost * 100.0);
 }
 
-/// The session's messages to a viewer about files, and whether its hello takes them.
-fn told(session: &mut Session, id: ViewerId) -> (Vec<FileMessage>, bool) {
-    let (mut deframer, mut messages, mut takes) = (Deframer::new(1 << 24), Vec::new(), false);
+/// The session's messages to a viewer about files, and the capabilities in its hello.
+fn told(session: &mut Session, id: ViewerId) -> (Vec<FileMessage>, u32) {
+    let (mut deframer, mut messages, mut caps) = (Deframer::new(1 << 24), Vec::new(), 0);
     for now in 0..10 {
         let mut out = Vec::new();
         session.poll_transmit(id, now, &mut Unpacked, &mut out);
         deframer.push(&out);
         while let Some(frame) = deframer.next().unwrap() {
             match SessionMessage::decode(&frame).unwrap() {
-                SessionMessage::Hello(hello) => takes = hello.caps & SessionCaps::FILES != 0,
+                SessionMessage::Hello(hello) => caps = hello.caps,
                 SessionMessage::File(message) => messages.push(message),
                 _ => {}
             }
         }
     }
-    (messages, takes)
+    (messages, caps)
 }
 
 fn offered(id: u32) -> ViewerMessage {
@@ -380,7 +380,8 @@ fn policy_and_capabilities_say_who_sends() {
         for caps in [0, ViewerCaps::FILES] {
             let mut session = session(FilesPolicy { take, give, ..FilesPolicy::default() });
             let id = session.add_viewer(&hello(caps), 0);
-            assert_eq!(told(&mut session, id), (Vec::new(), take));
+            let (messages, announced) = told(&mut session, id);
+            assert_eq!((messages, announced & SessionCaps::FILES != 0), (Vec::new(), take));
             let offers = session.files(id).unwrap().offer(offer(10), 0);
             let may = give && caps != 0;
             assert_eq!(offers.is_ok(), may, "{offers:?}");
@@ -451,6 +452,8 @@ fn only_an_owners_viewer_that_prints_is_offered_what_is_printed() {
         let mut session = session(policy);
         let id = session.add_guest(&hello(caps), rights, 0);
         assert_eq!(session.prints(id), prints);
+        let (_, announced) = told(&mut session, id);
+        assert_eq!(announced & SessionCaps::PRINTS != 0, prints);
         let offered = session.files(id).unwrap().offer(printed(1).unwrap(), 0);
         assert_eq!(offered.is_ok(), prints, "{offered:?}");
     }

@@ -14,6 +14,8 @@ use crate::outbox::Outbox;
 pub(crate) struct Files {
     pub(crate) end: Endpoint,
     policy: FilesPolicy,
+    /// The session has said that its programs print here.
+    prints: bool,
     /// The newest time passed in: chunks are sent right after the event that made room for them.
     now: Micros,
 }
@@ -27,17 +29,24 @@ impl Files {
             _ => Printing::Receives,
         };
         let policy = FilesPolicy { take, give: false, printing, ..FilesPolicy::default() };
-        Files { end: Endpoint::new(policy), policy, now: 0 }
+        Files { end: Endpoint::new(policy), policy, prints: false, now: 0 }
     }
 
     pub(crate) fn handle_hello(&mut self, hello: &SessionHello) {
         self.policy.give = hello.caps & SessionCaps::FILES != 0;
         self.end.set_policy(self.policy);
+        let takes = self.policy.printing == Printing::Receives;
+        self.prints = takes && hello.caps & SessionCaps::PRINTS != 0;
     }
 
     /// The session has said that it takes files.
     pub(crate) fn gives(&self) -> bool {
         self.policy.give
+    }
+
+    /// The session may offer what its programs print.
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
     }
 
     pub(crate) fn handle(&mut self, message: &FileMessage, now: Micros) -> Result<(), FileError> {

@@ -695,6 +695,11 @@ impl Viewer {
         self.state.files.gives()
     }
 
+    /// True if the session may offer what its programs print.
+    pub fn prints(&self) -> bool {
+        self.state.files.prints()
+    }
+
     /// What the shell shall do next with files.
     pub fn poll_file_event(&mut self) -> Option<FileEvent> {
         self.state.files.end.poll_event()

@@ -303,6 +303,12 @@ pub extern "C" fn viewer_gives_files() -> u32 {
     with(|page| u32::from(page.gives_files()))
 }
 
+/// 1 if the session's programs print here.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_prints() -> u32 {
+    with(|page| u32::from(page.prints()))
+}
+
 /// Offers files to the session: the buffer has a line for each entry, folders before what they
 /// contain: kind (0 file, 1 folder), size, milliseconds since 1970 and path, with a tab between.
 /// They were dropped at x and y of the session's screen, if both are below 65536. The offer's

@@ -109,6 +109,11 @@ impl Page {
         self.viewer.as_ref().is_some_and(Viewer::gives_files)
     }
 
+    /// True if the session's programs print here.
+    pub(crate) fn prints(&self) -> bool {
+        self.viewer.as_ref().is_some_and(Viewer::prints)
+    }
+
     /// The connection's viewer is replaced: what it has received is kept for the next one.
     pub(super) fn keep_unfinished_files(&mut self) {
         let Some(viewer) = &mut self.viewer else { return };

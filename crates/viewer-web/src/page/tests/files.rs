@@ -274,5 +274,9 @@ fn a_page_announces_what_it_takes() {
         let ViewerMessage::Hello(hello) = hello else { panic!("{hello:?} is no hello") };
         assert_eq!(hello.caps & ViewerCaps::FILES != 0, takes);
         assert_eq!(hello.caps & ViewerCaps::PRINTS != 0, prints);
+        let (caps, name) = (SessionCaps::PRINTS, String::new());
+        let hello = SessionHello { version: VERSION, caps, name, message_bytes_max: 65536 };
+        deliver(&mut page, &SessionMessage::Hello(hello)).unwrap();
+        assert_eq!(page.prints(), prints);
     }
 }
