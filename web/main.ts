@@ -9,6 +9,7 @@ import { Engine } from "./engine/engine";
 import type {
   ConnectionState,
   FromEngine,
+  Offers,
   Pixels,
   PresenterKind,
   Stats,
@@ -25,14 +26,17 @@ import { KeyRow } from "./input/keyrow";
 import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
 import type { PlayerReport } from "./sound/messages";
-import { playsSound, Sound } from "./sound/sound";
+import { Sound } from "./sound/sound";
 import { deskName, forgetLogin, homePath } from "./store/desk";
 import { forgetDevice } from "./store/device";
 import { pageNumber, tellWhenLeft } from "./store/page";
 import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
 import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
+import { Channels } from "./ui/channels";
 import { CopyingChoice } from "./ui/copying";
+import type { EntryName } from "./ui/entries";
+import { Entry } from "./ui/entry";
 import { Menu } from "./ui/menu";
 import { Microphone } from "./ui/microphone";
 import { Announcement, Notice } from "./ui/notice";
@@ -153,6 +157,7 @@ function handleMessage(message: FromEngine): void {
       break;
     case "people":
       people.show(message.own, message.people);
+      channels.setPeople(message.own, message.people);
       break;
     case "notice":
       if (message.brief) notice.show(message.text);
@@ -185,9 +190,11 @@ function handleMessage(message: FromEngine): void {
     case "clipRefused":
       clipboard.handle(message);
       break;
-    case "sound":
-      if (message.state === "available") sound.available();
-      else sound.arrived();
+    case "offers":
+      setOffers(message.offers);
+      break;
+    case "soundArrived":
+      sound.arrived();
       break;
     case "files":
       files.handle(message);
@@ -285,7 +292,7 @@ async function startEngine(secret: string): Promise<void> {
     send = (message) => engine.handle(message);
     send({ ...start, canvas });
   }
-  if (playsSound(new URLSearchParams(location.search).get("sound"))) sound.announce();
+  sound.announce();
   files.announce();
   printing.announce();
   microphone.announce();
@@ -301,8 +308,12 @@ function showState(state: ConnectionState): void {
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);
   people.setConnected(connected);
-  // Nobody can hear it.
-  if (!connected) microphone.handle({ type: "microphone", wanted: undefined });
+  if (!connected) {
+    setOffers(undefined);
+    channels.setPeople(0, []);
+    // Nobody can hear it.
+    microphone.handle({ type: "microphone", wanted: undefined });
+  }
   files.setConnection(connected, state.name === "closed" ? state.title : undefined);
   printing.setConnection(connected, state.name === "closed");
   status.show(state, pictured);
@@ -314,16 +325,23 @@ function showState(state: ConnectionState): void {
   }
 }
 
+/** What the session has for this viewer; undefined without a connection. */
+function setOffers(offers: Offers | undefined): void {
+  sound.setOffered(offers?.sound === true);
+  microphone.setOffered(offers?.microphone === true);
+  channels.setOffers(offers);
+}
+
 /** Shows or hides the touch keyboard, with the row of keys. */
 function showKeyboard(wanted: boolean): void {
   stage.setKeyboard(wanted);
-  for (const id of ["menu-keyboard", "handle-keyboard"])
-    element(id).setAttribute("aria-pressed", String(wanted));
+  for (const id of ["menu-keyboard", "handle-keyboard"]) showPressed(id, wanted);
   if (wanted) input.typing.showKeyboard();
   else input.typing.hideKeyboard();
 }
 
 function prepareMenu(): void {
+  channels.changed();
   addSendKeys(element("menu-send"), (message) => input.send(message));
   if (isTouchOnly()) menu.useHandle();
   for (const id of ["menu-keyboard", "handle-keyboard"])
@@ -332,11 +350,9 @@ function prepareMenu(): void {
   size.value = stage.sizingNow;
   size.addEventListener("change", () => stage.setSizing(sizingOf(size.value) ?? "follow"));
   element("menu-fullscreen").addEventListener("click", () => void toggleFullscreen());
-  element("menu-keys").addEventListener("click", ({ currentTarget }) => {
-    const keys = element("menu-send");
-    keys.hidden = !keys.hidden;
-    (currentTarget as HTMLElement).setAttribute("aria-expanded", String(!keys.hidden));
-  });
+  document.addEventListener("fullscreenchange", () =>
+    showPressed("menu-fullscreen", document.fullscreenElement !== null),
+  );
   const chosen = element<HTMLInputElement>("files-input");
   element("menu-files").addEventListener("click", () => chosen.click());
   chosen.addEventListener("change", () => {
@@ -345,9 +361,23 @@ function prepareMenu(): void {
     chosen.value = "";
   });
   element("menu-capture").addEventListener("click", () => input.capture.toggle());
-  element("menu-stats").addEventListener("click", () => stats.toggle());
-  element("menu-lossy").addEventListener("click", () => lossy.toggle());
+  element("menu-stats").addEventListener("click", toggleStatistics);
+  element("menu-lossy").addEventListener("click", toggleLossy);
   element("menu-disconnect").addEventListener("click", () => send({ type: "disconnect" }));
+}
+
+function showPressed(id: string, isPressed: boolean): void {
+  element(id).setAttribute("aria-pressed", String(isPressed));
+}
+
+function toggleStatistics(): void {
+  stats.toggle();
+  showPressed("menu-stats", stats.open);
+}
+
+function toggleLossy(): void {
+  lossy.toggle();
+  showPressed("menu-lossy", lossy.open);
 }
 
 async function toggleFullscreen(): Promise<void> {
@@ -375,10 +405,10 @@ function transportOf(word: string | null): TransportChoice {
 
 /** With Ctrl and Alt, by KeyboardEvent.code. */
 const SHORTCUTS: Readonly<Record<string, () => void>> = {
-  KeyE: () => lossy.toggle(),
+  KeyE: toggleLossy,
   KeyM: () => menu.toggleByKeyboard(),
   KeyP: () => input.capture.toggle(),
-  KeyS: () => stats.toggle(),
+  KeyS: toggleStatistics,
   KeyV: () => sound.toggleMute(),
   Comma: () => sound.changeVolume(-1),
   Period: () => sound.changeVolume(1),
@@ -455,16 +485,39 @@ const announcement = new Announcement({
   button: element<HTMLButtonElement>("announcement-button"),
   left: () => input.typing.focus(),
 });
-const copying = new CopyingChoice(element<HTMLSelectElement>("menu-clipboard"), (policy) =>
-  send({ type: "clipPolicy", policy }),
+const entry = (name: EntryName) => {
+  const id = name.toLowerCase();
+  return new Entry(element<HTMLButtonElement>(`entry-${id}`), element(`menu-${id}-words`), name);
+};
+const channels: Channels = new Channels({
+  entries: {
+    Sound: entry("Sound"),
+    Microphone: entry("Microphone"),
+    Files: entry("Files"),
+    Printing: entry("Printing"),
+    Sharing: entry("Sharing"),
+    Copying: entry("Copying"),
+  },
+  sound: () => sound.side,
+  microphone: () => microphone.side,
+  files: () => files.side,
+  printing: () => printing.side,
+  copying: () => copying.side,
+});
+const copying = new CopyingChoice(
+  element<HTMLSelectElement>("menu-clipboard"),
+  (policy) => send({ type: "clipPolicy", policy }),
+  () => channels.changed(),
 );
 const sound = new Sound({
   mute: element<HTMLButtonElement>("menu-mute"),
   volume: element<HTMLInputElement>("menu-volume"),
-  players: element("menu-players"),
+  controls: element("menu-sound-controls"),
+  choice: new URLSearchParams(location.search).get("sound"),
   base: new URL("./", document.baseURI),
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),
+  changed: () => channels.changed(),
 });
 const questions = new Questions(() => input.typing.focus());
 /** Of files, and of what is printed; each answers its own. */
@@ -482,6 +535,7 @@ const transfers: Transfers = new Transfers({
   list: element("files-list"),
   give: element<HTMLButtonElement>("menu-files"),
   answer: (takes) => files.answer(takes),
+  changed: () => channels.changed(),
   left: () => input.typing.focus(),
 });
 const files: Files = new Files({
@@ -523,16 +577,15 @@ const microphone = new Microphone({
   mark: element("microphone"),
   stop: element<HTMLButtonElement>("microphone-stop"),
   button: element<HTMLButtonElement>("menu-microphone"),
-  words: element("menu-microphone-words"),
   base: new URL("./", document.baseURI),
   choice: new URLSearchParams(location.search).get("microphone"),
   send: (message, transfer) => send(message, transfer),
   notice: (words) => notice.show(words),
+  changed: () => channels.changed(),
   left: () => input.typing.focus(),
 });
 const people = new People({
-  button: element<HTMLButtonElement>("menu-people"),
-  panel: element("menu-people-panel"),
+  button: element<HTMLButtonElement>("entry-sharing"),
   list: element("people-list"),
   invited: element("invited"),
   form: element<HTMLFormElement>("invite"),

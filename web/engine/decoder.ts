@@ -14,6 +14,7 @@ import type {
   CommandStats,
   Invitation,
   MicrophoneFormat,
+  Offers,
   Opening,
   Person,
   PersonPointer,
@@ -690,6 +691,12 @@ export class Decoder {
 
   get hasSound(): boolean {
     return this.calls.viewer_has_sound() !== 0;
+  }
+
+  /** What the session has for this viewer, once it has answered. */
+  get offers(): Offers {
+    const { gives: files, prints: printing } = this.files;
+    return { sound: this.hasSound, microphone: this.mayGiveMicrophone, files, printing };
   }
 
   /** The next message for the player, or undefined. */

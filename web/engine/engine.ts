@@ -722,6 +722,7 @@ export class Engine {
         this.connection?.proven();
         this.state({ name: "connected" });
         this.post({ type: "name", name: event.name });
+        if (this.decoder) this.post({ type: "offers", offers: this.decoder.offers });
         this.files.begin(this.decoder?.files.gives === true);
         break;
       case "geometry":

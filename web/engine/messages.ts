@@ -112,6 +112,17 @@ export type ToEngine =
   | { type: "disconnect" }
   | { type: "query"; id: number; what: "idle" | "saved" | "pixels" | "stats" };
 
+/** What a session has for this viewer. */
+export interface Offers {
+  sound: boolean;
+  /** It may want the microphone. */
+  microphone: boolean;
+  /** It takes files. */
+  files: boolean;
+  /** Its programs print here. */
+  printing: boolean;
+}
+
 /** A viewer of the session, as the others see it. */
 export interface Person {
   number: number;
@@ -355,8 +366,10 @@ export type FromEngine =
   | { type: "clipInterrupted" }
   /** The session did not take the page's content. */
   | { type: "clipRefused"; why: ClipFailure; bytes: number; limit: number }
-  /** The session has sound; or some has arrived while the page's audio was suspended. */
-  | { type: "sound"; state: "available" | "arrived" }
+  /** What a session that has just answered has for this viewer. */
+  | { type: "offers"; offers: Offers }
+  /** Sound has arrived while the page's audio was suspended. */
+  | { type: "soundArrived" }
   /** These programs play now. */
   | { type: "players"; names: string[] }
   /** About files of this connection; a later one has a larger number. */

@@ -14,8 +14,6 @@ const WAKE_MS = 1_000;
 export class EngineSound {
   private port: MessagePort | undefined;
   private muted = true;
-  /** The page was told that this connection has sound. */
-  private told = false;
   private suspended = false;
   private wokenAtMs = -WAKE_MS;
   /** The page can play. */
@@ -53,7 +51,6 @@ export class EngineSound {
 
   /** A connection begins. */
   open(decoder: Decoder): void {
-    this.told = false;
     this.port?.postMessage("reset");
     if (this.plays) decoder.wantSound(this.muted);
     this.microphone.open(decoder);
@@ -61,16 +58,12 @@ export class EngineSound {
 
   /** Passes on what has arrived. */
   take(decoder: Decoder): void {
-    if (!this.told && decoder.hasSound) {
-      this.told = true;
-      this.post({ type: "sound", state: "available" });
-    }
     for (let message = decoder.sound(); message !== undefined; message = decoder.sound()) {
       this.port?.postMessage(message, [message.buffer]);
       const nowMs = performance.now();
       if (!this.suspended || nowMs - this.wokenAtMs < WAKE_MS) continue;
       this.wokenAtMs = nowMs;
-      this.post({ type: "sound", state: "arrived" });
+      this.post({ type: "soundArrived" });
     }
   }
 }

@@ -6,6 +6,7 @@
 // outlives a connection: on the next one it is offered again, and goes on where it stopped.
 
 import type { FromEngine, ToEngine } from "../engine/messages";
+import type { FilesSide } from "../ui/entries";
 import { chooseDestination, type Destination, NoRoom, TooManyFiles } from "./destination";
 import { Finished } from "./finished";
 import { newKey } from "./keys";
@@ -118,7 +119,7 @@ export class Files {
   constructor(private readonly options: FilesOptions) {
     // A transfer is lost with the page.
     addEventListener("beforeunload", (event) => {
-      if (this.isBusy) event.preventDefault();
+      if (this.transfers > 0) event.preventDefault();
     });
   }
 
@@ -127,9 +128,16 @@ export class Files {
     this.options.send({ type: "takeFiles", takes: this.options.choice.toViewer });
   }
 
-  /** Whether something is sent or received. */
-  get isBusy(): boolean {
-    return this.outgoing.length > 0 || this.incoming.some(({ stage }) => stage === "accepted");
+  /** For the menu. */
+  get side(): FilesSide {
+    const isOff = !this.options.choice.toSession;
+    return { isOff, missing: undefined, transfers: this.transfers };
+  }
+
+  /** How many are sent or received. */
+  private get transfers(): number {
+    const received = this.incoming.filter(({ stage }) => stage === "accepted");
+    return this.outgoing.length + received.length;
   }
 
   /** Whether a drop would be taken. */

@@ -5,6 +5,7 @@
 // printed, opened or saved without the person's answer.
 
 import type { FromEngine, ToEngine } from "../engine/messages";
+import type { PrintingSide } from "../ui/entries";
 import { AGAIN_MS_MAX, type FilesView, shareOf, wordsOf } from "./files";
 import { Finished } from "./finished";
 import { newKey } from "./keys";
@@ -87,8 +88,13 @@ export class Printing {
 
   /** Tells the engine whether this page prints. An unknown choice prints nothing. */
   announce(): void {
-    const { choice, send } = this.options;
-    send({ type: "takePrints", prints: choice === null || choice === "on" });
+    this.options.send({ type: "takePrints", prints: !this.side.isOff });
+  }
+
+  /** For the menu. */
+  get side(): PrintingSide {
+    const { choice } = this.options;
+    return { isOff: choice !== null && choice !== "on", missing: undefined };
   }
 
   /** The connection was established or lost; `closed`: for good. */

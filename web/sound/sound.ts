@@ -3,6 +3,7 @@
 // Knows the browser's audio and its rules; never what is played.
 
 import type { ToEngine } from "../engine/messages";
+import type { SoundSide } from "../ui/entries";
 import type { FromPlayer, PlayerReport, ToPlayer } from "./messages";
 
 /** What a browser counts as a wish to hear something. */
@@ -13,44 +14,67 @@ const VOLUME_STEP = 0.1;
 export interface SoundOptions {
   mute: HTMLButtonElement;
   volume: HTMLInputElement;
-  /** Who plays, in words. */
-  players: HTMLElement;
+  /** Both of them; shown where there is sound. */
+  controls: HTMLElement;
+  /** Of the address: "off", or nothing. */
+  choice: string | null;
   /** Where worklet.js and sound.wasm are. */
   base: URL;
   send(message: ToEngine, transfer?: Transferable[]): void;
   notice(words: string): void;
+  /** What `side` says is another. */
+  changed(): void;
 }
 
-/** Whether this browser can play sound, and the address does not say that it shall not. */
-export function playsSound(choice: string | null): boolean {
-  return choice !== "off" && typeof AudioWorkletNode === "function";
+/** Why this browser plays no sound; undefined if it can. */
+function missingFeature(): string | undefined {
+  return typeof AudioWorkletNode === "function" ? undefined : "it has no AudioWorklet";
 }
 
 export class Sound {
   private context: AudioContext | undefined;
   private node: AudioWorkletNode | undefined;
   private starting = false;
-  private failed = false;
+  /** Why nothing can be played. */
+  private failed: string | undefined;
+  private players: readonly string[] = [];
   private muted = false;
   /** Numbers of the player, for scripts and tests. */
   report: PlayerReport | undefined;
 
   constructor(private readonly options: SoundOptions) {
-    options.mute.addEventListener("click", () => this.toggleMute());
+    options.mute.addEventListener("click", () => this.setMuted(!this.muted));
     options.volume.addEventListener("input", () => this.tellVolume());
   }
 
-  /** Tells the engine that this browser can play sound; so far nobody hears it. */
-  announce(): void {
-    this.tellEngine();
+  /** For the menu. */
+  get side(): SoundSide {
+    const { choice, volume } = this.options;
+    return {
+      isOff: choice === "off",
+      missing: missingFeature(),
+      failed: this.failed,
+      waits: this.node === undefined,
+      muted: this.muted,
+      volume: Number(volume.value),
+      players: this.players,
+    };
   }
 
-  /** The session has sound: it begins with the next key or click. */
-  available(): void {
-    const { mute, volume } = this.options;
-    if (this.failed) return;
-    mute.hidden = false;
-    volume.hidden = false;
+  /**
+   * Tells the engine that this browser can play sound, if it can and the address lets it; so far
+   * nobody hears it.
+   */
+  announce(): void {
+    const { isOff, missing } = this.side;
+    if (!isOff && missing === undefined) this.tellEngine();
+  }
+
+  /** A connection has sound, which begins with the next key or click; or it has none. */
+  setOffered(offered: boolean): void {
+    this.options.controls.hidden = !offered || this.failed !== undefined;
+    this.players = [];
+    if (this.options.controls.hidden) return;
     this.show();
     if (this.node !== undefined) return;
     for (const type of GESTURES) addEventListener(type, this.gesture, { capture: true });
@@ -65,14 +89,18 @@ export class Sound {
 
   /** These programs play. */
   showPlayers(names: readonly string[]): void {
-    const { players } = this.options;
-    // Also a hidden element describes the button.
-    players.textContent = names.length === 0 ? "" : `Playing: ${names.join(", ")}`;
-    players.hidden = names.length === 0;
+    this.players = names;
+    this.options.changed();
   }
 
+  /** By a key, which shows nothing of it. */
   toggleMute(): void {
-    this.muted = !this.muted;
+    this.setMuted(!this.muted);
+    this.options.notice(this.muted ? "Muted" : "Not muted");
+  }
+
+  private setMuted(muted: boolean): void {
+    this.muted = muted;
     this.tellEngine();
     this.show();
   }
@@ -161,15 +189,15 @@ export class Sound {
   }
 
   private fail(error: unknown): void {
-    this.failed = true;
+    const why = error instanceof Error ? error.message : String(error);
+    this.failed = why;
     this.muted = true;
-    this.options.mute.hidden = true;
-    this.options.volume.hidden = true;
+    this.options.controls.hidden = true;
     for (const type of GESTURES) removeEventListener(type, this.gesture, { capture: true });
     this.node?.disconnect();
     this.tellEngine();
-    const why = error instanceof Error ? error.message : String(error);
     this.options.notice(`There is no sound: ${why}`);
+    this.options.changed();
   }
 
   private tellPlayer(message: ToPlayer, transfer: Transferable[] = []): void {
@@ -177,7 +205,10 @@ export class Sound {
   }
 
   private tellVolume(): void {
-    this.tellPlayer({ type: "volume", volume: Number(this.options.volume.value) });
+    const { volume, changed } = this.options;
+    this.tellPlayer({ type: "volume", volume: Number(volume.value) });
+    volume.setAttribute("aria-valuetext", `${Math.round(Number(volume.value) * 100)} %`);
+    changed();
   }
 
   private tellEngine(port?: MessagePort): void {
@@ -189,10 +220,9 @@ export class Sound {
   }
 
   private show(): void {
-    const { mute } = this.options;
-    const waits = this.node === undefined;
-    mute.textContent = waits ? "Sound waits for a key or click" : "Mute";
-    mute.disabled = waits;
+    const { mute, changed } = this.options;
+    mute.disabled = this.node === undefined;
     mute.setAttribute("aria-pressed", String(this.muted));
+    changed();
   }
 }

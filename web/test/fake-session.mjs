@@ -92,6 +92,23 @@ export const message = {
   microphoneWant: (generation, wanted) =>
     frame(0x1b, Buffer.from([generation, Number(wanted), 1]), varint(480)),
   soundPlayers: (names) => frame(0x19, varint(names.length), ...names.map(text)),
+  /** The viewer has the number `own`. */
+  people: (own, people) =>
+    frame(
+      0x20,
+      varint(own),
+      varint(people.length),
+      ...people.map(({ number, guest, control, pointer, name }) =>
+        Buffer.concat([
+          varint(number),
+          varint(guest),
+          Buffer.from([Number(control) | (Number(pointer) << 1)]),
+          text(name),
+        ]),
+      ),
+    ),
+  /** `bits`: 1 to the session, 2 to the viewer. */
+  clipPolicy: (bits) => frame(0x26, Buffer.from([bits])),
   relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>

@@ -23,7 +23,7 @@ import { chromiumForTests, openTab } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { load } from "./modules.mjs";
-import { openPage } from "./opened.mjs";
+import { openPage, says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -53,6 +53,14 @@ async function greet(page, viewer, caps = TAKES_FILES) {
   viewer.send(message.hello("test session", caps), message.geometry(1, 400, 300));
   viewer.send(message.update(1, 1, []));
   await page.evaluate(() => window.thinc.quiet());
+}
+
+/** The menu says why no files are sent, and offers to send none. */
+async function hasNoFiles(page, why) {
+  await page.keyboard.press("Control+Alt+m");
+  await says(page, `Files: off — ${why}`);
+  await page.locator("#entry-files").click();
+  assert.ok(await page.locator("#menu-files").isHidden());
 }
 
 async function opened(t, options = {}) {
@@ -193,6 +201,7 @@ test("the menu sends what is chosen, and a drop beside the picture has no place"
   const tab = { viewport: { width: 800, height: 300 } };
   const { page, viewer } = await opened(t, { tab });
   await page.keyboard.press("Control+Alt+m");
+  await page.locator("#entry-files").click();
   const [chooser] = await Promise.all([
     page.waitForEvent("filechooser"),
     page.getByRole("button", { name: "Send files…" }).click(),
@@ -264,8 +273,7 @@ test("what cannot be sent is said, and cancelling ends it", async (t) => {
 
 test("a session that takes no files is sent none", async (t) => {
   const { page, viewer } = await opened(t, { caps: 0 });
-  await page.keyboard.press("Control+Alt+m");
-  assert.ok(await page.locator("#menu-files").isHidden());
+  await hasNoFiles(page, "by the server (--files)");
   await drop(page, [["secret", "content"]]);
   await noticeSays(page, "the session takes no files");
   await page.evaluate(() => window.thinc.quiet());
@@ -278,7 +286,7 @@ test("an address can say that no files are sent", async (t) => {
   assert.equal(hello.caps & CAP_FILES, 0);
   await drop(page, [["secret", "content"]]);
   await noticeSays(page, "this page sends no files");
-  assert.ok(await page.locator("#menu-files").isHidden());
+  await says(page, "Files: off — by this page's address (?files)");
 });
 
 test("the session's files are saved after the question, by keyboard too", async (t) => {
@@ -607,8 +615,7 @@ test("a session may switch files off", async (t) => {
   await page.goto(session.link);
   await page.locator("#state").waitFor({ state: "hidden" });
   await page.evaluate(() => window.thinc.quiet());
-  await page.keyboard.press("Control+Alt+m");
-  assert.ok(await page.locator("#menu-files").isHidden());
+  await hasNoFiles(page, "by the server (--files)");
   await drop(page, [["secret", "content"]]);
   await noticeSays(page, "Not sent: the session takes no files");
   const { code, words } = await session.send(join(folder, "photos/a.jpg"));

@@ -12,7 +12,7 @@ import { test as nodeTest } from "node:test";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
-import { openPage } from "./opened.mjs";
+import { openPage, says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -139,15 +139,23 @@ test("who does not agree sends nothing, and is told what is missing", async (t) 
   await viewer.receive((m) => m.kind === "microphoneState" && !m.given);
   assert.ok(await page.locator(MARK).isHidden());
   assert.deepEqual(packets(viewer), []);
-  assert.match(await page.locator("#menu-microphone-words").textContent(), /Cameras are not used/);
+  await says(page, "Microphone: off — by you, whatever records");
+  const part = page.getByRole("region", { name: "Microphone" });
+  await page.keyboard.press("Control+Alt+m");
+  await page.locator("#entry-microphone").click();
+  await part.getByText("Webcams are not supported").waitFor();
 
   const remove = () => delete window.AudioEncoder;
   const without = await opened(t, { script: remove });
   assert.equal(without.hello.caps & GIVES, 0);
-  const words = await without.page.locator("#menu-microphone-words").textContent();
-  assert.match(words, /no microphone: it cannot code sound/);
+  const lacks = "this browser cannot: it cannot code sound (AudioEncoder)";
+  await says(without.page, `Microphone: off — ${lacks}`);
   const off = await opened(t, { query: "?microphone=off" });
   assert.equal(off.hello.caps & GIVES, 0);
+  await says(off.page, "Microphone: off — by this page's address (?microphone)");
+  await off.page.keyboard.press("Control+Alt+m");
+  await off.page.locator("#entry-microphone").click();
+  assert.ok(await off.page.locator("#menu-microphone").isHidden());
 });
 
 test("no question is answered by chance, and one is asked at a time", async (t) => {
@@ -187,7 +195,7 @@ for (const how of ["key", "button"])
     assert.ok(await page.locator(ASKED).isHidden());
     assert.deepEqual(await opens(page), [0, 0]);
     const pressed = await page.locator("#menu-microphone").getAttribute("aria-pressed");
-    assert.equal(pressed, "false");
+    assert.equal(pressed, "true", "it stays off");
   });
 
 test("it is closed when the engine fails, and stays closed", async (t) => {

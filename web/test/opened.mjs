@@ -37,3 +37,14 @@ export async function screenshotWithoutStatus(page, target = page.locator("#scre
     await set("");
   }
 }
+
+/** Waits until an entry of the menu is named so, for screen readers too. */
+export async function says(page, words) {
+  await page.waitForFunction(
+    (words) =>
+      [...document.querySelectorAll("#menu-entries > button")].some(
+        (entry) => entry.textContent === words,
+      ),
+    words,
+  );
+}

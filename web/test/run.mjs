@@ -29,6 +29,7 @@ const FILES = [
   "view",
   "connection",
   "page",
+  "menu",
   "video",
   "sound",
   "microphone",

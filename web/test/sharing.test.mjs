@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests, openTab } from "./chromium.mjs";
+import { says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, ...rest) =>
@@ -107,7 +108,7 @@ async function peopleOf(page) {
   await page.bringToFront();
   if (!(await page.evaluate(() => document.getElementById("menu").classList.contains("open"))))
     await page.keyboard.press("Control+Alt+m");
-  const button = page.getByRole("button", { name: /^People/ });
+  const button = page.getByRole("button", { name: /^Sharing/ });
   if ((await button.getAttribute("aria-expanded")) === "false") await button.press("Enter");
   return page.locator("#menu-people-panel");
 }
@@ -131,7 +132,7 @@ test("the owner invites from the menu, and everybody sees who is there", async (
   const owner = await tab(t, session.link);
   await shown(owner);
   const panel = await peopleOf(owner);
-  await owner.getByRole("button", { name: "People (1)" }).waitFor();
+  await says(owner, "Sharing: only you — nobody else sees this session");
   // By the keyboard: fields keep it until the form is sent.
   await panel.getByLabel("Number of guests").fill("2");
   await panel.getByLabel("Password, if wanted").fill("correct horse");
@@ -151,6 +152,15 @@ test("the owner invites from the menu, and everybody sees who is there", async (
   await shown(guest);
   await lists(guest, "Owner: control", "Ada <b> (you): view only");
   await lists(owner, "Owner (you): control", "Ada <b>: view only");
+  await says(owner, "Sharing: 2 people — also here: Ada <b>");
+  await says(guest, "Sharing: guest — you only see it");
+  for (const words of [
+    "Microphone: off — guests give none",
+    "Files: off — guests send none",
+    "Printing: off — guests print nothing",
+    "Copying: as allowed — the owner decides what is copied",
+  ])
+    await says(guest, words);
   await peopleOf(guest);
   assert.equal(await guest.locator("#invite").isVisible(), false, "a guest invites nobody");
   assert.equal(await guest.locator("#people-list button").count(), 0);

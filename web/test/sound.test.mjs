@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage } from "./opened.mjs";
+import { openPage, says } from "./opened.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
@@ -84,7 +84,7 @@ test("sound begins with the first click, is played and reported", async (t) => {
   assert.ok(hello.caps & PLAYS, "the page announces that it plays sound");
   const before = await viewer.receive((m) => m.kind === "soundWant");
   assert.deepEqual([before.codecs, before.muted], [2, true], "nobody hears it yet");
-  assert.match(await page.locator("#menu-mute").textContent(), /waits/);
+  await says(page, "Sound: waits — the browser starts it with your first key or click");
 
   await page.mouse.click(200, 200);
   await viewer.receive((m) => m.kind === "soundWant" && !m.muted);
@@ -99,10 +99,13 @@ test("sound begins with the first click, is played and reported", async (t) => {
   assert.ok(report.received > 0 && report.delayUs > 0);
 
   // Muted, it is not sent; the session obeys the wish.
+  await says(page, "Sound: on, 100 % — nothing plays");
   await page.keyboard.press("Control+Alt+m");
+  await page.locator("#entry-sound").click();
   await page.locator("#menu-mute").click();
   await viewer.receive((m) => m.kind === "soundWant" && m.muted && wants(viewer).length > 2);
   assert.equal(await page.locator("#menu-mute").getAttribute("aria-pressed"), "true");
+  await says(page, "Sound: muted, 100 % — the session sends none until you end that");
   await page.locator("#menu-mute").click();
   await viewer.receive((m) => m.kind === "soundWant" && !m.muted && wants(viewer).length > 3);
   assert.deepEqual(page.problems, []);
@@ -111,15 +114,17 @@ test("sound begins with the first click, is played and reported", async (t) => {
 test("the menu says who plays, to screen readers too", async (t) => {
   const { page, viewer } = await opened(t);
   await viewer.receive((m) => m.kind === "soundWant");
+  // The first key is what it waits for.
   await page.keyboard.press("Control+Alt+m");
-  assert.ok(await page.locator("#menu-players").isHidden());
+  await says(page, "Sound: on, 100 % — nothing plays");
+  await page.locator("#entry-sound").press("Enter");
   viewer.send(message.soundPlayers(["Firefox", "mpv <b>"]));
-  const words = page.getByText("Playing: Firefox, mpv <b>");
-  await words.waitFor();
-  const described = await page.locator("#menu-mute").getAttribute("aria-describedby");
-  assert.equal(described, await words.getAttribute("id"));
+  await says(page, "Sound: on, 100 % — playing: Firefox, mpv <b>");
+  await page.getByRole("status").getByText("Playing: Firefox, mpv <b>.").waitFor();
+  await page.getByRole("slider", { name: "Volume" }).press("ArrowLeft");
+  await says(page, "Sound: on, 95 % — playing: Firefox, mpv <b>");
   viewer.send(message.soundPlayers([]));
-  await words.waitFor({ state: "hidden" });
+  await says(page, "Sound: on, 95 % — nothing plays");
   assert.deepEqual(page.problems, []);
 });
 
@@ -129,6 +134,9 @@ test("an address can say that nothing is to be heard", async (t) => {
   await page.mouse.click(200, 200);
   await viewer.receive((m) => m.kind === "button");
   assert.deepEqual(wants(viewer), []);
+  await says(page, "Sound: off — by this page's address (?sound)");
+  await page.keyboard.press("Control+Alt+m");
+  await page.locator("#entry-sound").click();
   assert.ok(await page.locator("#menu-mute").isHidden());
 });
 

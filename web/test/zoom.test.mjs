@@ -329,6 +329,7 @@ test("the menu offers 1:1, which follows the pointer, and the window's size", as
   viewer.received.length = 0;
   const choose = async (what) => {
     await page.keyboard.press("Control+Alt+m");
+    await page.locator("#entry-view").click();
     await page.locator("#menu-size").selectOption(what);
     await page.mouse.move(400, 300);
     await page.waitForFunction(

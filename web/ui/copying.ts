@@ -4,8 +4,9 @@
 // Knows directions; never what is copied.
 
 import type { ClipboardPolicy } from "../engine/messages";
+import type { CopyingSide } from "./entries";
 
-const POLICIES: Readonly<Record<string, ClipboardPolicy>> = {
+const POLICIES: Readonly<Record<NonNullable<CopyingSide>, ClipboardPolicy>> = {
   both: { toSession: true, fromSession: true },
   "to-session": { toSession: true, fromSession: false },
   "to-viewer": { toSession: false, fromSession: true },
@@ -13,22 +14,29 @@ const POLICIES: Readonly<Record<string, ClipboardPolicy>> = {
 };
 
 export class CopyingChoice {
+  /** For the menu: what the session has told. */
+  side: CopyingSide;
+
+  /** `changed`: `side` is another. */
   constructor(
     private readonly select: HTMLSelectElement,
     choose: (policy: ClipboardPolicy) => void,
+    private readonly changed: () => void,
   ) {
     select.addEventListener("change", () => {
-      const policy = POLICIES[select.value];
-      if (policy !== undefined) choose(policy);
+      choose(POLICIES[select.value as NonNullable<CopyingSide>]);
     });
   }
 
   /** The session has this choice now; it tells none to guests. */
   show({ toSession, fromSession }: ClipboardPolicy): void {
-    const found = Object.entries(POLICIES).find(
-      ([, policy]) => policy.toSession === toSession && policy.fromSession === fromSession,
-    );
-    if (found !== undefined) this.select.value = found[0];
+    const sides = Object.keys(POLICIES) as NonNullable<CopyingSide>[];
+    this.side = sides.find((side) => {
+      const policy = POLICIES[side];
+      return policy.toSession === toSession && policy.fromSession === fromSession;
+    });
+    this.select.value = this.side ?? "";
     this.select.hidden = false;
+    this.changed();
   }
 }

@@ -1,6 +1,7 @@
 // The page's menu: hidden until the user opens it, so that it covers no pixel of the session.
-// Beside the path: a mouse at the top edge, a tap on the handle, or Ctrl+Alt+M opens it.
-// Knows the menu's element and the pointer's position; main.ts knows what its buttons do.
+// Beside the path: a mouse at the top edge, a tap on the handle, or Ctrl+Alt+M opens it; an entry
+// opens its part of it, and only one part is open.
+// Knows the menu's elements and the pointer's position; main.ts knows what its buttons do.
 
 /** It is shown for this time when a session opens, so that users know it. */
 const HINT_MS = 2_500;
@@ -16,6 +17,23 @@ export interface MenuOptions {
   left(): void;
 }
 
+/** Keys that go from one control to another, and how far; `Infinity`: to the last. */
+const STEPS: Readonly<Record<string, number>> = {
+  ArrowDown: 1,
+  ArrowRight: 1,
+  ArrowUp: -1,
+  ArrowLeft: -1,
+  Home: -Infinity,
+  End: Infinity,
+};
+
+/** Controls that have a meaning of their own for these keys. */
+const TAKES_KEYS = 'select, input:not([type="checkbox"])';
+
+function partOf(entry: HTMLElement): HTMLElement {
+  return document.getElementById(entry.getAttribute("aria-controls") ?? "") as HTMLElement;
+}
+
 function isField(target: EventTarget | null): boolean {
   return target instanceof Element && target.closest("select, input, label") !== null;
 }
@@ -23,6 +41,8 @@ function isField(target: EventTarget | null): boolean {
 export class Menu {
   private dwellTimer: ReturnType<typeof setTimeout> | undefined;
   private hinted = false;
+  /** It was used by a pointer last, and not by keyboard. */
+  private isPointed = false;
 
   constructor(private readonly options: MenuOptions) {
     const { menu, handle } = options;
@@ -34,20 +54,25 @@ export class Menu {
       menu.addEventListener(type, (event) => {
         // A list would not open, and a field would not get the keyboard.
         if (!isField(event.target)) event.preventDefault();
+        this.isPointed = true;
       });
     }
-    // In a form the user goes on to the next field.
-    menu.addEventListener("change", (event) => {
-      if (event.target instanceof Element && event.target.closest("form") === null) options.left();
+    // In a form the user goes on to the next field; by keyboard, to the next choice or control.
+    menu.addEventListener("change", ({ target }) => {
+      const isInForm = target instanceof Element && target.closest("form") !== null;
+      if (this.isPointed && !isInForm) options.left();
     });
     menu.addEventListener("keydown", (event) => {
+      this.isPointed = false;
       if (event.key === "Escape") this.leave();
+      else this.step(event);
     });
     menu.addEventListener("focusout", (event) => {
       if (!(event.relatedTarget instanceof Node && menu.contains(event.relatedTarget)))
         this.closeUnlessUsed();
     });
     handle.addEventListener("click", () => (this.isOpen ? this.close() : this.open()));
+    for (const entry of this.entries) entry.addEventListener("click", () => this.openPart(entry));
     this.show();
   }
 
@@ -75,16 +100,19 @@ export class Menu {
   }
 
   close(): void {
+    const hadFocus = this.focused;
     this.options.menu.classList.remove("open");
+    // The next time it covers little again.
+    this.closeParts();
     this.show();
+    if (hadFocus) this.options.left();
   }
 
   /** Opens the menu for the keyboard, or leaves it. */
   toggleByKeyboard(): void {
     if (this.isOpen && this.focused) return this.leave();
     this.open();
-    const buttons = [...this.options.menu.querySelectorAll<HTMLElement>("button:not(.handles *)")];
-    buttons.find((button) => button.getClientRects().length > 0)?.focus();
+    this.controls[0]?.focus();
   }
 
   /** In CSS pixels; undefined when the pointer has left the stage. */
@@ -111,6 +139,52 @@ export class Menu {
   /** Somebody uses it by keyboard. */
   get focused(): boolean {
     return this.options.menu.contains(document.activeElement);
+  }
+
+  /** Buttons that open a part of the menu. */
+  private get entries(): NodeListOf<HTMLElement> {
+    return this.options.menu.querySelectorAll("[aria-controls]:not(.handles *)");
+  }
+
+  /** What can have the focus now, in order. */
+  private get controls(): HTMLElement[] {
+    const found = this.options.menu.querySelectorAll<HTMLElement>(
+      ":is(button, select, input):enabled:not(.handles *)",
+    );
+    return [...found].filter((control) => control.getClientRects().length > 0);
+  }
+
+  private step(event: KeyboardEvent): void {
+    const steps = STEPS[event.key];
+    const { target } = event;
+    if (steps === undefined || !(target instanceof HTMLElement) || target.matches(TAKES_KEYS))
+      return;
+    event.preventDefault();
+    const { controls } = this;
+    const at = controls.indexOf(target) + steps;
+    controls[Math.min(Math.max(at, 0), controls.length - 1)]?.focus();
+  }
+
+  /** Opens the part of this entry in place of another's, or closes it. */
+  private openPart(entry: HTMLElement): void {
+    const opens = entry.getAttribute("aria-expanded") === "false";
+    this.closeParts();
+    if (!opens) return;
+    entry.setAttribute("aria-expanded", "true");
+    const part = partOf(entry);
+    part.hidden = false;
+    // A phone's menu scrolls.
+    part.scrollIntoView({ block: "nearest" });
+  }
+
+  private closeParts(): void {
+    for (const entry of this.entries) {
+      const part = partOf(entry);
+      // What is hidden has no focus; the entry is next to it.
+      if (this.isOpen && part.contains(document.activeElement)) entry.focus();
+      entry.setAttribute("aria-expanded", "false");
+      part.hidden = true;
+    }
   }
 
   private closeUnlessUsed(): void {

@@ -5,6 +5,7 @@
 
 import type { FromEngine, MicrophoneFormat, ToEngine } from "../engine/messages";
 import type { CaptureOptions } from "../sound/capture";
+import type { MicrophoneSide } from "./entries";
 import type { Question, Questions } from "./questions";
 
 const RATE = 48_000;
@@ -28,15 +29,16 @@ export interface MicrophoneOptions {
   /** Shown while it is open. */
   mark: HTMLElement;
   stop: HTMLButtonElement;
-  /** Of the menu: turns it off at once, or on again; and what this browser cannot do. */
+  /** Of the menu: turns it off at once, or on again; pressed while it stays off. */
   button: HTMLButtonElement;
-  words: HTMLElement;
   /** Where worklet.js is. */
   base: URL;
   /** Of the address: "on", "off", or nothing to ask. */
   choice: string | null;
   send(message: ToEngine, transfer?: Transferable[]): void;
   notice(words: string): void;
+  /** What `side` says is another. */
+  changed(): void;
   /** The focus goes back to the session. */
   left(): void;
 }
@@ -73,8 +75,8 @@ export class Microphone {
   /** What the user has answered; undefined: they were not asked. */
   private agreed: boolean | undefined;
   private wanted: MicrophoneFormat | undefined;
-  /** It was lost, or could not be opened, since a program last began to record. */
-  private failed = false;
+  /** Why it was lost, or could not be opened, since a program last began to record. */
+  private failed: string | undefined;
   /** Stops what is open, or is being opened. */
   private closeOpened: (() => void) | undefined;
   private isOpen = false;
@@ -98,19 +100,32 @@ export class Microphone {
     this.show();
   }
 
-  /** Tells the engine that this browser can record, if it can and the address lets it. */
+  /** For the menu. */
+  get side(): MicrophoneSide {
+    return {
+      isOff: this.options.choice === "off",
+      missing: missingFeature(),
+      failed: this.failed,
+      refused: this.agreed === false,
+      isWanted: this.wanted !== undefined,
+      isOpen: this.isOpen,
+    };
+  }
+
+  /** This browser can record, and the address lets it. */
+  private get isPossible(): boolean {
+    const { isOff, missing } = this.side;
+    return !isOff && missing === undefined;
+  }
+
+  /** Tells the engine that this browser can record, if it can and may. */
   announce(): void {
-    const { words, button, choice, send } = this.options;
-    if (choice === "off") return;
-    const missing = missingFeature();
-    // A screen reader reads them with the button; others see them where something is missing.
-    words.hidden = missing === undefined;
-    button.hidden = missing !== undefined;
-    words.textContent =
-      missing === undefined
-        ? "Programs that record hear this microphone once you agree. Cameras are not used."
-        : `This browser gives programs no microphone: ${missing}. Cameras are not used.`;
-    if (missing === undefined) send({ type: "microphone" });
+    if (this.isPossible) this.options.send({ type: "microphone" });
+  }
+
+  /** A connection's session may want it, or never does. */
+  setOffered(offered: boolean): void {
+    this.options.button.hidden = !offered;
   }
 
   /** A program of the session records, or none does. */
@@ -119,10 +134,10 @@ export class Microphone {
     this.close();
     this.wanted = wanted;
     if (failed !== undefined) {
-      this.failed = true;
+      this.failed = failed;
       notice(`The session gets no microphone: ${failed}`);
     } else if (wanted !== undefined) {
-      this.failed = false;
+      this.failed = undefined;
     }
     this.show();
     if (wanted === undefined) questions.ask(this.question, undefined);
@@ -133,7 +148,7 @@ export class Microphone {
 
   /** The command of a key with Ctrl and Alt; undefined: it is not the microphone's. */
   shortcut(code: string): (() => void) | undefined {
-    return code === "KeyK" && !this.options.button.hidden ? () => this.toggle() : undefined;
+    return code === "KeyK" && this.isPossible ? () => this.toggle() : undefined;
   }
 
   private answer(agrees: boolean): void {
@@ -151,8 +166,8 @@ export class Microphone {
       this.answer(false);
       return;
     }
-    const isOn = this.agreed !== false && !this.failed;
-    this.failed = false;
+    const isOn = this.agreed !== false && this.failed === undefined;
+    this.failed = undefined;
     this.agreed = !isOn;
     this.close();
     if (isOn) send({ type: "microphone", given: false });
@@ -218,7 +233,7 @@ export class Microphone {
 
   private fail(why: string): void {
     this.close();
-    this.failed = true;
+    this.failed = why;
     this.show();
     this.options.send({ type: "microphone", given: false });
     this.options.notice(`The session gets no microphone: ${why}`);
@@ -232,8 +247,9 @@ export class Microphone {
   }
 
   private show(): void {
-    const { mark, button } = this.options;
+    const { mark, button, changed } = this.options;
     mark.hidden = !this.isOpen;
-    button.setAttribute("aria-pressed", String(this.agreed === true && !this.failed));
+    button.setAttribute("aria-pressed", String(this.agreed === false));
+    changed();
   }
 }

@@ -12,9 +12,8 @@ const POINTER_REST_MS = 10_000;
 const ANSWER_MS_MAX = 20_000;
 
 export interface PeopleOptions {
-  /** The menu's button, with its number of people. */
+  /** The menu's entry, for the focus. */
   button: HTMLButtonElement;
-  panel: HTMLElement;
   list: HTMLElement;
   /** The invitations that the owner can revoke, with a heading. */
   invited: HTMLElement;
@@ -75,11 +74,7 @@ export class People {
   private lastRequest = 0;
 
   constructor(private readonly options: PeopleOptions) {
-    const { button, panel, form, link, copy } = options;
-    button.addEventListener("click", () => {
-      panel.hidden = !panel.hidden;
-      button.setAttribute("aria-expanded", String(!panel.hidden));
-    });
+    const { form, link, copy } = options;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.invite();
@@ -102,9 +97,7 @@ export class People {
     const knew = this.people.length > 0;
     this.own = own;
     this.people = people;
-    const { button, list, form } = this.options;
-    button.hidden = people.length === 0;
-    button.textContent = `People (${people.length})`;
+    const { list, form } = this.options;
     form.hidden = !this.isOwner;
     // Who uses the list by keyboard keeps its place.
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement : null;

@@ -18,6 +18,8 @@ export interface TransfersOptions {
   give: HTMLButtonElement;
   /** The person's answer about files; called in their gesture. */
   answer(takes: boolean): void;
+  /** A transfer has begun or ended. */
+  changed(): void;
   /** The focus goes back to the session. */
   left(): void;
 }
@@ -69,6 +71,7 @@ export class Transfers implements FilesView {
     row.button.textContent = "Close";
     row.button.setAttribute("aria-label", `Close: ${words}`);
     row.pressed = () => this.remove(key);
+    this.options.changed();
   }
 
   remove(key: number): void {
@@ -115,5 +118,6 @@ export class Transfers implements FilesView {
     const { panel, list } = this.options;
     list.hidden = this.rows.size === 0;
     panel.hidden = [...panel.children].every((part) => (part as HTMLElement).hidden);
+    this.options.changed();
   }
 }
