@@ -40,8 +40,10 @@ use crate::wire::Writer;
 pub use crate::news::{News, Status};
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
-pub(crate) use sound::SharedPlayer;
+pub(crate) use microphone::MicrophoneSide;
 pub use sound::SoundChoice;
+#[cfg(feature = "window")]
+pub(crate) use sound::{SharedPlayer, SoundSide};
 
 mod connection;
 mod files;
@@ -554,6 +556,12 @@ impl State {
             (false, true) => "Copy and paste: from the session only, on all your devices",
             (false, false) => "Copy and paste: not at all, on all your devices",
         }
+    }
+
+    /// What is copied to and from the session; None if it has not told.
+    #[cfg(feature = "window")]
+    pub(crate) fn clip_policy(&self) -> Option<ClipDirections> {
+        self.clip_policy
     }
 
     /// The session's name.

@@ -123,6 +123,19 @@ impl Files {
         files | prints
     }
 
+    /// Whether this viewer sends none, and how many transfers are in progress.
+    #[cfg(feature = "window")]
+    pub(crate) fn side(&self) -> (bool, usize) {
+        let received = self.receiving.iter().filter(|found| found.stage != Stage::Asked).count();
+        (!self.choice.to_session || self.disk.is_none(), self.sending.len() + received)
+    }
+
+    /// What is done with documents.
+    #[cfg(feature = "window")]
+    pub(crate) fn prints(&self) -> &PrintChoice {
+        &self.prints
+    }
+
     /// Documents that are to be printed now, and how.
     pub(crate) fn take_printed(&mut self) -> Vec<(PrintChoice, Document)> {
         let printed = std::mem::take(&mut self.printed).into_iter();

@@ -59,10 +59,27 @@ impl Panel {
     /// As [`Panel::draw`], with lines broken between words so that the panel is at most `width`
     /// pixels wide.
     pub(crate) fn draw_within(text: &str, dot: u32, width: u32) -> Panel {
+        Panel::draw(&wrap(text, Panel::columns(dot, width)), dot)
+    }
+
+    /// Characters of a line that fit in this many pixels.
+    pub(crate) fn columns(dot: u32, width: u32) -> usize {
         let dots =
             (width / dot.clamp(1, 4)) as i32 - 2 * MARGIN + (font::ADVANCE - font::GLYPH_WIDTH);
-        let columns = ((dots / font::ADVANCE).max(1) as usize).min(COLUMNS_MAX);
-        Panel::draw(&wrap(text, columns), dot)
+        ((dots / font::ADVANCE).max(1) as usize).min(COLUMNS_MAX)
+    }
+
+    /// Lines that fit in this many pixels.
+    pub(crate) fn lines(dot: u32, height: u32) -> usize {
+        let dots = (height / dot.clamp(1, 4)) as i32 - 2 * MARGIN
+            + (font::LINE_HEIGHT - font::GLYPH_HEIGHT);
+        ((dots / font::LINE_HEIGHT).max(1) as usize).min(LINES_MAX)
+    }
+
+    /// The line at this distance from the panel's upper edge, in pixels.
+    pub(crate) fn line_at(dot: u32, y: i32) -> Option<usize> {
+        let dots = y.div_euclid(dot.clamp(1, 4) as i32) - MARGIN;
+        usize::try_from(dots.div_euclid(font::LINE_HEIGHT)).ok()
     }
 
     fn put(&mut self, character: char, x: i32, y: i32, dot: i32) {
@@ -94,10 +111,11 @@ fn wrap(text: &str, columns: usize) -> String {
     let mut wrapped = String::with_capacity(text.len());
     for line in text.lines() {
         let mut used = 0;
-        for word in line.split(' ') {
+        for (index, word) in line.split(' ').enumerate() {
             let length = word.chars().count();
-            if used > 0 {
-                let fits = used + 1 + length <= columns;
+            if index > 0 {
+                // What a line begins with is kept: it indents.
+                let fits = used == 0 || used + 1 + length <= columns;
                 wrapped.push(if fits { ' ' } else { '\n' });
                 used = if fits { used + 1 } else { 0 };
             }
@@ -153,6 +171,7 @@ mod tests {
     fn long_lines_are_broken_at_the_window_edge() {
         assert_eq!(wrap("one two three\n\nfour", 8), "one two\nthree\n\nfour\n");
         assert_eq!(wrap("a endless-word b", 5), "a\nendless-word\nb\n");
+        assert_eq!(wrap(" 1  one two", 8), " 1  one\ntwo\n");
         let why = "10.77.0.1:8443 does not answer: No route to host; is the session running?";
         for width in [64, 320, 901] {
             for dot in 1..=4 {
@@ -161,6 +180,25 @@ mod tests {
                 let word = (longest * font::ADVANCE as u32 + 2 * MARGIN as u32) * dot;
                 assert!(panel.size.width <= width.max(word), "{width} {dot}: {:?}", panel.size);
             }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_known_before_it_is_drawn() {
+        for (size, dot) in [(360, 1), (360, 2), (768, 2), (100, 4)] {
+            let (columns, lines) = (Panel::columns(dot, size), Panel::lines(dot, size));
+            let drawn = |columns: usize, lines: usize| {
+                Panel::draw(&format!("{}\n", "x".repeat(columns)).repeat(lines), dot).size
+            };
+            let Size { width, height } = drawn(columns, lines);
+            assert!(width <= size && height <= size, "{size} {dot}: {width}x{height}");
+            let Size { width, height } = drawn(columns + 1, lines + 1);
+            assert!(width > size || columns == COLUMNS_MAX, "{size} {dot}: {width}");
+            assert!(height > size || lines == LINES_MAX, "{size} {dot}: {height}");
+            let line = MARGIN * dot as i32;
+            assert_eq!(Panel::line_at(dot, line - 1), None);
+            assert_eq!(Panel::line_at(dot, line), Some(0));
+            assert_eq!(Panel::line_at(dot, line + 2 * font::LINE_HEIGHT * dot as i32), Some(2));
         }
     }
 

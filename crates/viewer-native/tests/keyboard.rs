@@ -15,7 +15,9 @@ use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::Rect;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xkb::{ConnectionExt as _, Group, ID};
-use x11rb::protocol::xproto::{ConnectionExt as _, InputFocus, ModMask};
+use x11rb::protocol::xproto::{
+    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ConnectionExt as _, InputFocus, ModMask,
+};
 
 const KEY_1: u16 = 2;
 const KEY_ESC: u16 = 1;
@@ -23,6 +25,10 @@ const KEY_A: u16 = 30;
 const KEY_ENTER: u16 = 28;
 const KEY_M: u16 = 50;
 const KEY_C: u16 = 46;
+const KEY_PRINT: u16 = 99;
+const KEY_UP: u16 = 103;
+const KEY_END: u16 = 107;
+const KEY_DOWN: u16 = 108;
 const KEY_I: u16 = 23;
 const KEY_U: u16 = 22;
 const KEY_LEFTCTRL: u16 = 29;
@@ -173,6 +179,69 @@ fn the_open_menu_takes_keys_and_sends_keys_that_the_desktop_intercepts() {
         desk.fake.keys(6).iter().map(|(code, _, down)| (*code, *down)).collect();
     assert_eq!(keys, [(29, true), (56, true), (111, true), (111, false), (56, false), (29, false)]);
     desk.wait_exact();
+}
+
+#[test]
+fn arrows_and_enter_choose_from_the_menu_and_the_title_says_what_is_selected() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    let press = |code| {
+        desk.key(code, true);
+        desk.key(code, false);
+    };
+    let titled = |what: &str| {
+        until(what, || desk.title().starts_with(what).then_some(()));
+    };
+    desk.key(KEY_LEFTCTRL, true);
+    desk.key(KEY_LEFTALT, true);
+    press(KEY_M);
+    desk.key(KEY_LEFTALT, false);
+    desk.key(KEY_LEFTCTRL, false);
+    titled("Sound: on, 100 % - nothing plays - ");
+    press(KEY_DOWN);
+    titled("V: Mute, or hear it again - ");
+    // From the last row, by three: to the function keys, Ctrl+Esc, and Print.
+    press(KEY_END);
+    titled("Q: Close the viewer");
+    for _ in 0..3 {
+        press(KEY_UP);
+    }
+    titled("5: Print - ");
+    desk.fake.keys(2);
+    press(KEY_ENTER);
+    let keys: Vec<(u16, bool)> =
+        desk.fake.keys(2).iter().map(|(code, _, down)| (*code, *down)).collect();
+    assert_eq!(keys, [(KEY_PRINT, true), (KEY_PRINT, false)]);
+    until("the menu is closed", || (!desk.title().contains(": ")).then_some(()));
+    desk.wait_exact();
+}
+
+#[test]
+fn a_press_beside_the_menu_closes_it_and_is_not_the_sessions() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    desk.key(KEY_LEFTCTRL, true);
+    desk.key(KEY_LEFTALT, true);
+    desk.key(KEY_U, true);
+    desk.key(KEY_U, false);
+    desk.key(KEY_LEFTALT, false);
+    desk.key(KEY_LEFTCTRL, false);
+    let opened = "People in this session - ";
+    until(opened, || desk.title().starts_with(opened).then_some(()));
+    let press = || {
+        desk.point(2, 298);
+        desk.test_input(BUTTON_PRESS_EVENT, 1, 0, 0);
+        desk.test_input(BUTTON_RELEASE_EVENT, 1, 0, 0);
+    };
+    press();
+    desk.wait_exact();
+    // The next one is the session's.
+    press();
+    let mut buttons = Vec::new();
+    while buttons.len() < 2 {
+        if let InputEvent::Button { down, .. } = desk.fake.input().1 {
+            buttons.push(down);
+        }
+    }
+    assert_eq!(buttons, [true, false]);
 }
 
 #[test]

@@ -49,6 +49,19 @@ impl State {
         self.files.progress(viewer, now)
     }
 
+    /// For the menu: whether this viewer's option switches off what goes to the session, and the
+    /// transfers in progress.
+    #[cfg(feature = "window")]
+    pub(crate) fn files_side(&self) -> (bool, usize) {
+        self.files.side()
+    }
+
+    /// What is done with what programs of the session print.
+    #[cfg(feature = "window")]
+    pub(crate) fn prints(&self) -> &PrintChoice {
+        self.files.prints()
+    }
+
     /// The session's hello has arrived.
     pub(super) fn begin_files(&mut self) {
         let now = self.clock.now();

@@ -26,6 +26,20 @@ pub enum MicrophoneChoice {
     Off,
 }
 
+/// What the menu says of it.
+#[cfg(feature = "window")]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MicrophoneSide<'a> {
+    /// Why it could not be opened.
+    pub(crate) failed: Option<&'a str>,
+    /// The person has said that it stays off.
+    pub(crate) is_refused: bool,
+    /// A program of the session records.
+    pub(crate) is_wanted: bool,
+    /// The session hears it.
+    pub(crate) is_open: bool,
+}
+
 /// The microphone, for all connections of this viewer.
 #[derive(Debug)]
 pub(crate) struct Microphone {
@@ -34,14 +48,14 @@ pub(crate) struct Microphone {
     agreed: Option<bool>,
     /// What the session wants now, if it wants it; None while there is no connection.
     want: Option<MicrophoneWant>,
-    /// The device could not be opened for this recording.
-    failed: bool,
+    /// Why the device could not be opened for this recording.
+    failed: Option<String>,
 }
 
 impl Microphone {
     pub(super) fn new(choice: MicrophoneChoice) -> Microphone {
         let agreed = (choice == MicrophoneChoice::On).then_some(true);
-        Microphone { choice, agreed, want: None, failed: false }
+        Microphone { choice, agreed, want: None, failed: None }
     }
 
     /// The capability of a new connection.
@@ -63,13 +77,13 @@ impl Microphone {
     /// asked, and presses the key for off.
     #[cfg(feature = "window")]
     fn is_on(&self) -> bool {
-        !self.failed && self.agreed != Some(false)
+        self.failed.is_none() && self.agreed != Some(false)
     }
 
     /// For what the device has to be open.
     #[cfg(feature = "window")]
     fn wanted(&self) -> Option<MicrophoneWant> {
-        self.want.filter(|_| self.agreed == Some(true) && !self.failed)
+        self.want.filter(|_| self.agreed == Some(true) && self.failed.is_none())
     }
 }
 
@@ -77,7 +91,7 @@ impl State {
     /// The session wants the microphone, or no longer.
     pub(super) fn handle_microphone_wanted(&mut self, want: Option<MicrophoneWant>) {
         self.microphone.want = want;
-        self.microphone.failed = false;
+        self.microphone.failed = None;
         if want.is_some() && self.microphone.agreed == Some(false) {
             self.viewer.give_microphone(false);
         }
@@ -94,6 +108,18 @@ impl State {
 
 #[cfg(feature = "window")]
 impl State {
+    /// For the menu: whether this viewer's option switches it off, and how it is.
+    pub(crate) fn microphone_side(&self) -> (bool, MicrophoneSide<'_>) {
+        let Microphone { choice, agreed, want, failed } = &self.microphone;
+        let side = MicrophoneSide {
+            failed: failed.as_deref(),
+            is_refused: *agreed == Some(false),
+            is_wanted: want.is_some(),
+            is_open: self.viewer.gives_microphone(),
+        };
+        (*choice == MicrophoneChoice::Off, side)
+    }
+
     /// What the person is asked.
     pub(crate) fn microphone_question(&self) -> Option<String> {
         self.microphone.question()
@@ -123,8 +149,8 @@ impl State {
     }
 
     /// The device cannot be opened.
-    pub(crate) fn handle_microphone_failed(&mut self) {
-        self.microphone.failed = true;
+    pub(crate) fn handle_microphone_failed(&mut self, why: String) {
+        self.microphone.failed = Some(why);
         self.viewer.give_microphone(false);
         self.flush();
     }
@@ -148,7 +174,7 @@ impl State {
             return "The session takes no microphone";
         }
         self.microphone.agreed = Some(!is_on);
-        self.microphone.failed = false;
+        self.microphone.failed = None;
         // While a program records, the window says so once the device is open.
         if is_on || self.microphone.want.is_none() {
             self.viewer.give_microphone(!is_on);
@@ -209,7 +235,7 @@ mod tests {
         assert!(microphone.is_on() && microphone.wanted().is_none(), "the key refuses");
         microphone.agreed = Some(true);
         assert!(microphone.is_on());
-        microphone.failed = true;
+        microphone.failed = Some("no device".to_owned());
         assert!(!microphone.is_on() && microphone.wanted().is_none(), "the key tries again");
     }
 }

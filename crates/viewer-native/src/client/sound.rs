@@ -40,10 +40,25 @@ pub enum SoundChoice {
 /// The player, shared with the audio device's thread.
 pub(crate) type SharedPlayer = Arc<Mutex<Player<RustOpus>>>;
 
+/// What the menu says of it.
+#[cfg(feature = "window")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoundSide<'a> {
+    /// Why no device plays.
+    pub(crate) failed: Option<&'a str>,
+    pub(crate) is_muted: bool,
+    /// Percent.
+    pub(crate) volume: i8,
+    /// Programs that play.
+    pub(crate) players: &'a [String],
+}
+
 /// Sound of all connections of this viewer.
 #[derive(Debug)]
 pub(crate) struct Sound {
     choice: SoundChoice,
+    /// Why no device plays.
+    failed: Option<String>,
     player: SharedPlayer,
     clock: Clock,
     muted: bool,
@@ -61,6 +76,7 @@ impl Sound {
     pub(crate) fn new(choice: SoundChoice, clock: Clock) -> Sound {
         Sound {
             choice,
+            failed: None,
             player: Arc::new(Mutex::new(Player::new(RustOpus::default()))),
             clock,
             muted: false,
@@ -72,6 +88,19 @@ impl Sound {
         }
     }
 
+    /// This viewer's option switches it off.
+    #[cfg(feature = "window")]
+    pub(crate) fn is_off(&self) -> bool {
+        self.choice == SoundChoice::Off
+    }
+
+    /// For the menu.
+    #[cfg(feature = "window")]
+    pub(crate) fn side(&self) -> SoundSide<'_> {
+        let Sound { failed, muted, volume, players, .. } = self;
+        SoundSide { failed: failed.as_deref(), is_muted: *muted, volume: *volume, players }
+    }
+
     /// The capability of a new connection.
     pub(super) fn caps(&self) -> u32 {
         if self.choice == SoundChoice::Off { 0 } else { ViewerCaps::SOUND }
@@ -80,6 +109,7 @@ impl Sound {
     /// What this viewer wants to be sent.
     pub(super) fn want(&self) -> SoundWant {
         let codecs = match self.choice {
+            _ if self.failed.is_some() => 0,
             SoundChoice::On => SoundCodec::Opus.bit(),
             SoundChoice::Lossless => SoundCodec::Opus.bit() | SoundCodec::S16.bit(),
             SoundChoice::Off => 0,
@@ -188,8 +218,8 @@ impl State {
 
     /// No device plays: nothing is to be sent.
     #[cfg(feature = "window")]
-    pub(crate) fn give_up_sound(&mut self) {
-        self.sound.choice = SoundChoice::Off;
+    pub(crate) fn give_up_sound(&mut self, why: String) {
+        self.sound.failed = Some(why);
         let want = self.sound.want();
         self.active().want_sound(want);
         self.flush();

@@ -88,7 +88,7 @@ impl WindowMicrophone {
                 Some("Microphone on: a program in the session records".to_owned())
             }
             Err(error) => {
-                client.lock().handle_microphone_failed();
+                client.lock().handle_microphone_failed(error.clone());
                 Some(format!("The session gets no microphone: {error}"))
             }
         }

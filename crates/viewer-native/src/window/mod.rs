@@ -5,8 +5,10 @@
 
 mod capture;
 mod clipboard;
+mod commands;
 mod cursor;
 mod drop_place;
+mod entries;
 mod files;
 mod follow;
 #[cfg(feature = "gpu")]
@@ -41,7 +43,6 @@ use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use sdl3::event::{Event, EventSender};
-use sdl3::keyboard::Keycode;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout};
 use thinc_region::{Rect, Region, Size};
@@ -55,7 +56,6 @@ use crate::client::{
 use crate::compose::Scene;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
-use crate::keys;
 use crate::overlay::Panel;
 use crate::report::Report;
 use crate::saved::CacheOptions;
@@ -66,13 +66,14 @@ use capture::Capture;
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
 use keyboard::{Keyboard, TextInput};
+use menu::Menu;
 use microphone::WindowMicrophone;
 use modified_buttons::{GrabbedPointer, ModifiedButtons};
 use panes::Pane;
 use people::{PeoplePage, Pointers};
 use pointer::Pointer;
 use present::Drawn;
-use shortcuts::{Command, closes_announcement, is_modifier, shortcut};
+use shortcuts::{closes_announcement, shortcut};
 use sound::WindowSound;
 use zoom::Zoom;
 
@@ -253,7 +254,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         row: Vec::new(),
         statistics_at: Instant::now(),
         connections: 0,
-        menu: false,
+        menu: None,
+        menu_said: String::new(),
         people_page: None,
         pointers: Pointers::default(),
         title: String::new(),
@@ -373,7 +375,9 @@ struct App<'a> {
     /// Connection number for which title, size and buttons were set.
     connections: u32,
     /// The viewer's menu is open and takes keys.
-    menu: bool,
+    menu: Option<Menu>,
+    /// What the titles say of it.
+    menu_said: String,
     /// The menu shows who is there.
     people_page: Option<PeoplePage>,
     /// The others' pointers.
@@ -425,8 +429,8 @@ impl App<'_> {
                     self.handle_files(answer);
                 } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
-                } else if self.menu {
-                    self.choose(keycode);
+                } else if self.menu.is_some() {
+                    self.choose(keycode, keymod);
                 } else {
                     self.with_keyboard(|keyboard, out| {
                         keyboard.key_down(scancode, raw, keymod, timestamp, out)
@@ -434,7 +438,7 @@ impl App<'_> {
                 }
             }
             Event::TextInput { text, .. } => {
-                if !self.menu
+                if self.menu.is_none()
                     && let Err(too_long) =
                         self.with_keyboard(|keyboard, out| keyboard.text(&text, out))
                 {
@@ -456,6 +460,9 @@ impl App<'_> {
                 self.modified_buttons.set_inside(self.is_inside(window_id, x, y));
                 self.pointer.handle_motion(self.screen_at(window_id, x, y));
             }
+            Event::MouseButtonDown { window_id, x, y, .. } if self.menu.is_some() => {
+                self.press_menu(window_id, x, y);
+            }
             Event::MouseButtonDown { window_id, mouse_btn, x, y, timestamp, .. } => {
                 self.handle_button(mouse_btn, true, (window_id, x, y), timestamp);
             }
@@ -467,6 +474,10 @@ impl App<'_> {
                 if let Some(event) = self.pointer.handle_wheel(x, y) {
                     self.send(event);
                 }
+            }
+            Event::FingerDown { window_id, x, y, .. } if self.menu.is_some() => {
+                let (width, height) = self.front().window().size();
+                self.press_menu(window_id, x * width as f32, y * height as f32);
             }
             Event::FingerDown { window_id, finger_id, x, y, .. } => {
                 self.handle_finger(finger_id, pointer::Finger::Down, (window_id, x, y));
@@ -495,118 +506,6 @@ impl App<'_> {
                     let _ = event.as_user_event_type::<Wake>();
                 }
             }
-        }
-    }
-
-    fn handle_command(&mut self, command: Command) {
-        match command {
-            Command::Quit => self.quit = true,
-            Command::Fullscreen => {
-                let on =
-                    self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off;
-                if let Err(error) = self.front().presenter.window_mut().set_fullscreen(on) {
-                    crate::error::report(format_args!("no fullscreen: {error}"));
-                }
-            }
-            Command::Statistics => {
-                self.statistics = !self.statistics;
-                self.statistics_at = Instant::now();
-                self.redraw = true;
-            }
-            Command::LossyAreas => {
-                self.marks_lossy = !self.marks_lossy;
-                self.redraw = true;
-            }
-            Command::Grab => {
-                let on = !self.keyboard.is_grabbed();
-                self.keyboard.set_grab(self.panes[self.front].presenter.window_mut(), on);
-            }
-            Command::ModifiedButtons => {
-                let words = self.modified_buttons.toggle();
-                self.show_notice(words.to_owned());
-            }
-            Command::Menu => {
-                self.menu = !self.menu;
-                self.people_page = None;
-                self.redraw = true;
-                // The session must not keep Ctrl and Alt, which opened the menu, pressed.
-                self.release_all();
-                self.sync_locks();
-            }
-            Command::People => {
-                self.menu = true;
-                self.people_page = Some(PeoplePage::default());
-                self.redraw = true;
-                self.release_all();
-                self.sync_locks();
-            }
-            Command::Retry => self.client.retry_now(),
-            Command::Mute => {
-                let words = self.client.lock().toggle_mute();
-                self.show_notice(words.to_owned());
-            }
-            Command::Volume(steps) => {
-                let words = self.client.lock().change_volume(steps);
-                self.show_notice(words);
-            }
-            Command::Capture => self.toggle_capture(),
-            Command::Files(command) => self.handle_files(command),
-            Command::Microphone => {
-                let words = self.client.lock().toggle_microphone();
-                self.show_notice(words.to_owned());
-                self.has_microphone_news = true;
-            }
-            Command::Copying => {
-                let words = self.client.lock().choose_copying();
-                self.show_notice(words.to_owned());
-            }
-            Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
-                self.show_notice("Zoom needs a single window".to_owned());
-            }
-            Command::Zoom(step) => self.zoom(|zoom, seen, at| {
-                if !zoom.is_in() {
-                    zoom.set_centre(seen);
-                }
-                zoom.step(step, at)
-            }),
-            Command::Pan(x, y) => self.zoom(|zoom, seen, _| {
-                zoom.pan((x, y), seen);
-                true
-            }),
-        }
-    }
-
-    /// A key was pressed while the menu is open.
-    fn choose(&mut self, keycode: Option<Keycode>) {
-        let number = keycode.map_or(0, |keycode| keycode as i32).cast_unsigned();
-        let function = keys::by_scancode((number & 0xffff) as u16)
-            .and_then(|key| key.name.strip_prefix('F')?.parse().ok());
-        let pressed = match (keycode, function) {
-            (Some(keycode), _) if is_modifier(keycode) => return,
-            (_, Some(function)) if keys::is_scancode(number) => menu::Pressed::Function(function),
-            _ => char::from_u32(number)
-                .filter(|character| character.is_ascii_graphic())
-                .map_or(menu::Pressed::Other, menu::Pressed::Character),
-        };
-        if self.people_page.is_some() {
-            return self.choose_people(pressed);
-        }
-        let Some(choice) = menu::choose(pressed) else { return };
-        self.menu = false;
-        self.redraw = true;
-        match choice {
-            menu::Choice::Send(names) => {
-                let keys: Vec<_> = names.iter().filter_map(|name| keys::by_name(name)).collect();
-                let event = |key: &keys::Key, down| InputEvent::Key {
-                    code: key.code,
-                    keysym: key.keysym,
-                    down,
-                };
-                keys.iter().for_each(|key| self.send(event(key, true)));
-                keys.iter().rev().for_each(|key| self.send(event(key, false)));
-            }
-            menu::Choice::Do(command) => self.handle_command(command),
-            menu::Choice::Close => {}
         }
     }
 
@@ -760,7 +659,7 @@ impl App<'_> {
             self.show_name(state.session_name());
         }
         self.has_sound_arrived |= news.sound;
-        self.redraw |= players && self.menu;
+        self.redraw |= (players || people) && self.menu.is_some();
         self.has_microphone_news |= microphone;
         if news.files || microphone {
             self.ask(&state);
@@ -943,18 +842,12 @@ impl App<'_> {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
         self.draw_names(state, dot);
-        let menu = self.menu.then(|| match &self.people_page {
-            Some(page) => page.text(&state.people, people::since_1970_s()),
-            None => menu::text(&state.sound.players),
-        });
-        if let Some(message) = self.message.as_ref().or(menu.as_ref()) {
+        self.draw_menu(state, window, dot * 2);
+        if let Some(message) = &self.message {
+            // It may stay for long: at the top the framebuffer stays readable.
             let panel = Panel::draw_within(message, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            // A message, which may stay for long, is shown at the top so that the framebuffer stays
-            // readable.
-            let middle = (window.height as i32 - panel.size.height as i32).max(0) / 2;
-            let y = if self.message.is_some() { 0 } else { middle };
-            self.panels.push((panel, x, y));
+            self.panels.push((panel, x, 0));
         }
         if let Some(announcement) = self.announcement.as_ref().filter(|_| self.message.is_none()) {
             let text = format!("{announcement}\n\nCtrl+Alt+Enter: close");

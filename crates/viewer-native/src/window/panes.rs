@@ -264,7 +264,7 @@ impl App<'_> {
                 self.flush_pointer();
                 self.release_pointer();
                 self.release_all();
-                self.menu = false;
+                self.menu = None;
                 self.redraw = true;
             }
             WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
@@ -472,7 +472,7 @@ impl App<'_> {
 
     /// Sets the windows' titles to the session's name.
     pub(super) fn name_windows(&mut self) {
-        let mark = self.title_mark();
+        let mark = format!("{}{}", self.menu_said, self.title_mark());
         for (index, pane) in self.panes.iter_mut().enumerate() {
             let title = if index == 0 {
                 format!("{mark}{}", self.title)

@@ -341,7 +341,7 @@ impl App<'_> {
         match page.handle(pressed, &state.people, random) {
             Asked::Stay => {}
             Asked::Close => {
-                self.menu = false;
+                self.menu = None;
                 self.people_page = None;
             }
             Asked::Send(action) => {

@@ -84,7 +84,7 @@ impl WindowSound {
         if has_arrived && !self.runs && !self.has_failed {
             if let Err(error) = self.start(client) {
                 self.has_failed = true;
-                client.lock().give_up_sound();
+                client.lock().give_up_sound(error.to_string());
                 return Some(format!("No sound: {error}"));
             }
             self.idle.store(false, Ordering::Release);

@@ -11,8 +11,8 @@ use thinc_region::{Rect, Size};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
-    ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT,
-    MapState, Window,
+    AtomEnum, ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
+    MOTION_NOTIFY_EVENT, MapState, Window,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -173,6 +173,13 @@ impl Desk {
             };
             (shown == screen && self.pixels(shown.rect()) == pixels).then_some(())
         });
+    }
+
+    /// The window's title.
+    pub(crate) fn title(&self) -> String {
+        let (name, any) = (AtomEnum::WM_NAME, AtomEnum::ANY);
+        let property = self.x.get_property(false, self.window, name, any, 0, 256).unwrap();
+        String::from_utf8_lossy(&property.reply().unwrap().value).into_owned()
     }
 
     pub(crate) fn test_input(&self, kind: u8, detail: u8, x: i16, y: i16) {
