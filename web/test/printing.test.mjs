@@ -544,17 +544,17 @@ test("Firefox prints what lp prints in a session", async (t) => {
 test("LibreOffice and Chromium in a session print to the page", async (t) => {
   const printer = await printingSession(t);
   const page = await openTabOf(t, printer.session);
-  const letter = join(printer.folder, "letter.txt");
-  writeFileSync(letter, "Dear printer,\n");
+  const report = join(printer.folder, "report.txt");
+  writeFileSync(report, "Dear printer,\n");
   const profile = `file://${printer.folder}/libreoffice`;
-  const office = ["--headless", `-env:UserInstallation=${profile}`, "--pt", "thinc", letter];
+  const office = ["--headless", `-env:UserInstallation=${profile}`, "--pt", "thinc", report];
   const invoice = join(printer.folder, "invoice.html");
   const script = "onload = () => print();";
   writeFileSync(invoice, `<title>Invoice</title><p>42</p><script>${script}</script>`);
   const kiosk = ["--no-sandbox", "--no-first-run", "--kiosk-printing"];
   const folder = `--user-data-dir=${printer.folder}/chromium`;
   for (const [number, title, name, ...words] of [
-    [1, "letter", "soffice", ...office],
+    [1, "report", "soffice", ...office],
     [2, "Invoice", "chromium", ...kiosk, folder, `file://${invoice}`],
   ]) {
     const program = printer.program(name, ...words);
