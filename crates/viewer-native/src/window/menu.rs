@@ -305,6 +305,14 @@ fn wrap(indent: &str, words: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// Whether this key selects another row of the menu.
+pub(super) fn moves(keycode: Option<Keycode>) -> bool {
+    matches!(
+        keycode,
+        Some(Keycode::Up | Keycode::Down | Keycode::Left | Keycode::Right | Keycode::Tab)
+    )
+}
+
 impl App<'_> {
     /// A key was pressed while the menu is open.
     pub(super) fn choose(&mut self, keycode: Option<Keycode>, keymod: Mod) {

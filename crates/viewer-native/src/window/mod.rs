@@ -419,7 +419,9 @@ impl App<'_> {
             Event::Display { .. } => self.monitors_changed = true,
             Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
                 self.flush_pointer();
-                if repeat {
+                // A held arrow goes on in the menu; a fast second press is a repeat to SDL too.
+                let moves = self.menu.is_some() && menu::moves(keycode);
+                if repeat && !moves {
                     self.with_keyboard(|keyboard, out| {
                         keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
                     });
