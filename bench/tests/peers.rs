@@ -262,6 +262,11 @@ fn thinc_web() -> Result<(), Error> {
 }
 
 #[test]
+fn thinc_firefox() -> Result<(), Error> {
+    check("thinc-firefox", Likeness::Exact)
+}
+
+#[test]
 fn thinc_ssh() -> Result<(), Error> {
     check_installed("thinc-ssh", Likeness::Exact)?;
     check_installed("thinc-ssh-quic", Likeness::Exact)

@@ -284,11 +284,16 @@ fn pid(ready: &serde_json::Value, name: &str) -> Option<u32> {
 
 /// These variables of the session's command; other applications are started from outside.
 fn environment(command: u32, names: &[&str]) -> Result<Vec<(String, String)>, Error> {
-    let bytes = fs::read(format!("/proc/{command}/environ"))?;
-    let variables = String::from_utf8_lossy(&bytes);
-    let pairs = variables.split('\0').filter_map(|variable| variable.split_once('='));
-    let wanted = pairs.filter(|(name, _)| names.contains(name));
-    Ok(wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    wait_for("the session's command has its environment", Duration::from_secs(10), || {
+        let bytes = fs::read(format!("/proc/{command}/environ")).ok()?;
+        let variables = String::from_utf8_lossy(&bytes);
+        let pairs = variables.split('\0').filter_map(|variable| variable.split_once('='));
+        let wanted = pairs.filter(|(name, _)| names.contains(name));
+        let wanted: Vec<(String, String)> =
+            wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        // Until it is executed, it has that of the process that starts it.
+        (wanted.len() == names.len()).then_some(wanted)
+    })
 }
 
 /// Starts a session on `display` and returns the content of its ready file.
