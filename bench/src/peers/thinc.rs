@@ -23,6 +23,8 @@ const FIRST_PORT: u16 = 8343;
 /// The session's command, which keeps it running; applications are started from outside, as on
 /// every peer.
 const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
+/// By this variable, which each session's command has, `thinc send` finds its session.
+const SHARE_SOCKET: &str = "THINC_SHARE_SOCKET";
 
 /// Which viewer shows the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +268,7 @@ impl Peer for Thinc {
             Some(_) => &["PULSE_SERVER", "ALSA_CONFIG_PATH"],
             None => &[],
         };
-        desk.env = environment(command, &[&["THINC_SHARE_SOCKET"], sound].concat())?;
+        desk.env = environment(command, &[&[SHARE_SOCKET], sound].concat())?;
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
         Ok(desk)
     }
@@ -292,7 +294,7 @@ fn environment(command: u32, names: &[&str]) -> Result<Vec<(String, String)>, Er
         let wanted: Vec<(String, String)> =
             wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         // Until it is executed, it has that of the process that starts it.
-        (wanted.len() == names.len()).then_some(wanted)
+        wanted.iter().any(|(name, _)| name == SHARE_SOCKET).then_some(wanted)
     })
 }
 
