@@ -68,8 +68,9 @@ export class Menu {
       else this.step(event);
     });
     menu.addEventListener("focusout", (event) => {
+      // A list that is written again removes what has the focus, and then gives it to its successor.
       if (!(event.relatedTarget instanceof Node && menu.contains(event.relatedTarget)))
-        this.closeUnlessUsed();
+        queueMicrotask(() => this.closeUnlessUsed());
     });
     handle.addEventListener("click", () => (this.isOpen ? this.close() : this.open()));
     for (const entry of this.entries) entry.addEventListener("click", () => this.openPart(entry));
