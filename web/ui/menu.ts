@@ -68,7 +68,7 @@ export class Menu {
       else this.step(event);
     });
     menu.addEventListener("focusout", (event) => {
-      // A list that is written again removes what has the focus, and then gives it to its successor.
+      // A list that is written again removes what has the focus, and gives it to what follows.
       if (!(event.relatedTarget instanceof Node && menu.contains(event.relatedTarget)))
         queueMicrotask(() => this.closeUnlessUsed());
     });
