@@ -19,6 +19,7 @@ use crate::Error;
 use crate::observe::account::Group;
 use crate::process::Running;
 use crate::stage::Site;
+use crate::workloads::browser;
 
 const BROWSER: &str = "chromium";
 /// Chromium with a fresh profile takes 2 s on two idle cores.
@@ -68,42 +69,16 @@ pub(super) const FIREFOX: Needed = Needed { program: FIREFOX_PROGRAM, install: "
 /// Its settings, for a peer's record.
 pub(super) const FIREFOX_SETTINGS: &str =
     "Firefox as a kiosk with a fresh profile that holds an exception for the session's certificate";
-/// `user.js` of the profile: no traffic but the session's, no window but the page, no processor
-/// for graphics.
-const FIREFOX_PREFERENCES: &str = r#"user_pref("app.normandy.enabled", false);
-user_pref("app.update.enabled", false);
-user_pref("browser.aboutwelcome.enabled", false);
-user_pref("browser.region.network.url", "");
-user_pref("browser.safebrowsing.downloads.remote.enabled", false);
-user_pref("browser.safebrowsing.malware.enabled", false);
-user_pref("browser.safebrowsing.phishing.enabled", false);
-user_pref("browser.shell.checkDefaultBrowser", false);
-user_pref("browser.startup.homepage_override.mstone", "ignore");
-user_pref("browser.translations.automaticallyPopup", false);
-user_pref("datareporting.healthreport.uploadEnabled", false);
-user_pref("datareporting.policy.dataSubmissionEnabled", false);
-user_pref("datareporting.policy.dataSubmissionPolicyBypassNotification", true);
-user_pref("extensions.getAddons.cache.enabled", false);
-user_pref("extensions.update.enabled", false);
-user_pref("full-screen-api.warning.timeout", 0);
-user_pref("gfx.webrender.software", true);
-user_pref("layers.acceleration.disabled", true);
-user_pref("network.captive-portal-service.enabled", false);
-user_pref("network.connectivity-service.enabled", false);
-user_pref("network.dns.disablePrefetch", true);
-user_pref("network.prefetch-next", false);
-user_pref("security.sandbox.warn_unprivileged_namespaces", false);
-user_pref("services.settings.server", "data:,");
-user_pref("toolkit.telemetry.enabled", false);
-user_pref("trailhead.firstrun.didSeeAboutWelcome", true);
-"#;
+/// `user.js` beyond that of a browser in the session: no words over the page.
+const FIREFOX_PREFERENCES: &str = "user_pref(\"full-screen-api.warning.timeout\", 0);\n";
 
 /// Shows `url`, whose certificate is in `identity`, in Firefox; returns when its window covers the
 /// screen.
 pub(super) fn show_firefox(site: &Site, url: &str, identity: &Path) -> Result<Running, Error> {
     let profile = site.folder.path().join("kiosk-firefox");
     fs::create_dir_all(&profile)?;
-    fs::write(profile.join("user.js"), FIREFOX_PREFERENCES)?;
+    let preferences = [browser::FIREFOX_PREFERENCES, FIREFOX_PREFERENCES].concat();
+    fs::write(profile.join("user.js"), preferences)?;
     let exception = exception(url, &fingerprint(identity)?)?;
     fs::write(profile.join("cert_override.txt"), exception)?;
     let (width, height) = site.size;

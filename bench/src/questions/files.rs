@@ -3,7 +3,7 @@
 //! Knows the question that thinc-view asks, and where files arrive; never how they are sent.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -210,23 +210,8 @@ impl Workload for BesideFile {
 
 /// Bytes that no coding makes smaller.
 fn write_noise(path: &Path, bytes: u64) -> Result<(), Error> {
-    let mut file = File::create_new(path)?;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut chunk = Vec::with_capacity(1 << 20);
-    let mut left = bytes;
-    while left > 0 {
-        chunk.clear();
-        while chunk.len() < (1 << 20) {
-            // xorshift64 (Marsaglia 2003).
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            chunk.extend_from_slice(&state.to_le_bytes());
-        }
-        let count = left.min(chunk.len() as u64);
-        file.write_all(&chunk[..count as usize])?;
-        left -= count;
-    }
+    let mut noise = File::open("/dev/urandom")?.take(bytes);
+    std::io::copy(&mut noise, &mut File::create_new(path)?)?;
     Ok(())
 }
 

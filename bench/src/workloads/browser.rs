@@ -56,8 +56,9 @@ const CHROMIUM: &[&str] = &[
     "--lang=en-US",
 ];
 
-/// `user.js` of a Firefox profile.
-const FIREFOX: &str = r#"user_pref("app.normandy.enabled", false);
+/// `user.js` of a Firefox profile: no traffic but the page's, no window but the page, no processor
+/// for graphics, nothing that moves by itself.
+pub(crate) const FIREFOX_PREFERENCES: &str = r#"user_pref("app.normandy.enabled", false);
 user_pref("app.update.enabled", false);
 user_pref("browser.aboutwelcome.enabled", false);
 user_pref("browser.cache.disk.enable", true);
@@ -130,7 +131,7 @@ impl Browser {
                 command.arg(format!("--user-data-dir={}", profile.display())).arg(url);
             }
             Browser::Firefox => {
-                fs::write(profile.join("user.js"), FIREFOX)?;
+                fs::write(profile.join("user.js"), FIREFOX_PREFERENCES)?;
                 command.env("MOZ_CRASHREPORTER_DISABLE", "1");
                 command.arg("--profile").arg(&profile).arg("--no-remote");
                 command.args(["--width", &width.to_string(), "--height", &height.to_string()]);

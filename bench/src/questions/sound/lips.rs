@@ -14,7 +14,7 @@ use crate::observe::clock::now_ns;
 use crate::observe::heard::onsets_ns;
 use crate::observe::picture::channels;
 use crate::observe::screen::Framebuffer;
-use crate::process::{Folder, Running, interrupted};
+use crate::process::{Folder, Running, interrupted, wait_for};
 use crate::questions::{Claim, Found};
 use crate::results::{Better, Form, Measure};
 use crate::stage::Stage;
@@ -213,15 +213,10 @@ impl Workload for Lips {
         let ear = stage.site.ear()?;
         let before = ear.loud_samples();
         let mut running = self.open(stage, &clip)?;
-        let began = Instant::now();
-        while ear.loud_samples() == before {
-            running.check()?;
-            if began.elapsed() > START_LIMIT {
-                let limit = START_LIMIT.as_secs();
-                return Err(format!("the clip is not heard within {limit} s").into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for("the clip is heard, or its player ends", START_LIMIT, || {
+            let ended = running.check().err().map(Err);
+            ended.or_else(|| (ear.loud_samples() > before).then_some(Ok(())))
+        })??;
         let end = Instant::now() + Duration::from_secs(seconds.into());
         let flashes = flashes_ns(&screen, end)?;
         wait_heard(stage)?;
