@@ -597,6 +597,7 @@ mod tests {
         let paths = ["a", "b"].map(|name| PathBuf::from("/home/u/Downloads").join(name));
         assert_eq!(received(&paths), "Received a, b in /home/u/Downloads");
     }
+
     #[test]
     fn a_window_learns_of_questions_and_not_of_pieces() {
         let path = "a".to_owned();
