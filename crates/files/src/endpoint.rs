@@ -41,7 +41,7 @@ const ANSWERS_MAX: usize = 64;
 pub enum FileEvent {
     /// The other side offers files; [`Endpoint::answer`] answers.
     Offered {
-        /// The other side's number for it.
+        /// This end's number for it.
         id: u32,
         /// What it offers.
         offer: Arc<Offer>,
@@ -110,6 +110,9 @@ pub struct Progress {
 /// A violation of the protocol by the other side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
+    /// More offers than can be told apart.
+    #[error("{} offers of files on one connection", u32::MAX)]
+    Offers,
     /// Two offers with the same number.
     #[error("files are offered twice as transfer {0}")]
     Twice(u32),
@@ -184,17 +187,21 @@ pub enum FileError {
 /// One end of a connection's files channel.
 ///
 /// `handle` takes messages of the other side; `poll_control`, `poll_piece` and `poll_event` give
-/// what is to be sent and done. Numbers of transfers are those of the side that offers: this side's
-/// in `Answered`, `Wanted` and `Ended`, the other side's in `Offered`, `Data` and `Stopped`.
+/// what is to be sent and done. This side numbers its transfers, in `Answered`, `Wanted` and
+/// `Ended`, and also those of the other side, in `Offered`, `Data` and `Stopped`: the other side
+/// may use a number again, while its owner here is still busy with the transfer that had it. No
+/// number is given twice.
 #[derive(Debug)]
 pub struct Endpoint {
     policy: FilesPolicy,
     last_id: u32,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Incoming>,
+    /// The number of the newest incoming transfer.
+    last_key: u32,
     window: Window,
     answers: VecDeque<FileMessage>,
-    /// Transfers with bytes that were taken and are not confirmed yet.
+    /// Incoming transfers with bytes that were taken and are not confirmed yet.
     taken: Vec<u32>,
     events: VecDeque<FileEvent>,
 }
@@ -207,6 +214,7 @@ impl Endpoint {
             last_id: 0,
             outgoing: Vec::new(),
             incoming: Vec::new(),
+            last_key: 0,
             window: Window::new(),
             answers: VecDeque::new(),
             taken: Vec::new(),
@@ -224,7 +232,7 @@ impl Endpoint {
         }
         let refused = |incoming: &&Incoming| !policy.takes(incoming.purpose());
         while let Some(incoming) = self.incoming.iter().find(refused) {
-            let id = incoming.id;
+            let id = incoming.key;
             self.stop(id, FileEnd::Policy);
             self.events.push_back(FileEvent::Stopped { id, why: FileEnd::Policy });
         }
@@ -263,13 +271,14 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Answers `Wanted`. Other bytes than those that were wanted mean that the file has changed.
+    /// Answers `Wanted`; bytes from elsewhere were wanted by an earlier connection. More or fewer
+    /// than were wanted mean that the file has changed.
     pub fn supply(&mut self, id: u32, entry: u32, offset: u64, bytes: &[u8], now: Micros) {
         let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.id == id) else {
             return;
         };
         let OutgoingState::Sending(sending) = &mut outgoing.state else { return };
-        if !sending.awaits(entry as usize) {
+        if !sending.awaits(entry as usize, offset) {
             return;
         }
         outgoing.deadline = now + TRANSFER_TIMEOUT;
@@ -301,7 +310,7 @@ impl Endpoint {
     /// # Panics
     /// If `start` is not a position of the offer.
     pub fn answer(&mut self, id: u32, start: Option<Start>, now: Micros) {
-        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.id == id) else {
+        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.key == id) else {
             return;
         };
         let IncomingState::Offered(offer) = &incoming.state else { return };
@@ -310,36 +319,33 @@ impl Endpoint {
             return;
         };
         let Start { entry, offset, .. } = start;
-        if !is_position(offer, entry, offset) {
-            // The peer has given the number to another offer meanwhile.
-            self.refuse(id, FileAnswer::No);
-            return;
-        }
+        assert!(is_position(offer, entry, offset), "a transfer begins within its offer");
         incoming.deadline = now + TRANSFER_TIMEOUT + offset / HASHED_PER_MICRO;
         incoming.state = IncomingState::Receiving(Receiving::new(offer.clone(), start));
         let answer = FileAnswer::Yes { entry, offset };
-        self.answers.push_back(FileMessage::Answer { id, answer });
+        self.answers.push_back(FileMessage::Answer { id: incoming.id, answer });
     }
 
     /// Tells the other side that a person is asked, or that what is there already is read first; it
     /// then waits longer.
     pub fn ask(&mut self, id: u32, now: Micros) {
-        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.id == id) else {
+        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.key == id) else {
             return;
         };
         if matches!(incoming.state, IncomingState::Offered(_)) {
             incoming.deadline = now + QUESTION_TIMEOUT;
-            self.answers.push_back(FileMessage::Answer { id, answer: FileAnswer::Asking });
+            let answer = FileAnswer::Asking;
+            self.answers.push_back(FileMessage::Answer { id: incoming.id, answer });
         }
     }
 
     /// Refuses an offer, with the reason.
     pub fn refuse(&mut self, id: u32, answer: FileAnswer) {
         let offered = |incoming: &Incoming| {
-            incoming.id == id && matches!(incoming.state, IncomingState::Offered(_))
+            incoming.key == id && matches!(incoming.state, IncomingState::Offered(_))
         };
         if let Some(at) = self.incoming.iter().position(offered) {
-            self.remove_incoming(at);
+            let Incoming { id, .. } = self.remove_incoming(at);
             self.answers.push_back(FileMessage::Answer { id, answer });
         }
     }
@@ -347,7 +353,7 @@ impl Endpoint {
     /// The bytes of one `Data` are stored, or lie where they bind no memory of this process; this
     /// makes room for more.
     pub fn stored(&mut self, id: u32, bytes: usize) {
-        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.id == id) else {
+        let Some(incoming) = self.incoming.iter_mut().find(|incoming| incoming.key == id) else {
             return;
         };
         let IncomingState::Receiving(receiving) = &mut incoming.state else { return };
@@ -362,26 +368,23 @@ impl Endpoint {
     /// # Panics
     /// If not all of it has arrived.
     pub fn finish(&mut self, id: u32) {
-        let Some(at) = self.incoming.iter().position(|incoming| incoming.id == id) else { return };
+        let Some(at) = self.incoming.iter().position(|incoming| incoming.key == id) else { return };
         let IncomingState::Receiving(receiving) = &self.incoming[at].state else { return };
-        if !receiving.is_complete() {
-            // The peer has given the number to another transfer meanwhile.
-            return;
-        }
-        self.remove_incoming(at);
+        assert!(receiving.is_complete(), "only what is stored is finished");
+        let Incoming { id, .. } = self.remove_incoming(at);
         self.answers.push_back(FileMessage::End { id, by_receiver: true, why: FileEnd::Done });
     }
 
     /// Ends a transfer that the other side offers, or refuses the offer; no event follows.
     pub fn stop(&mut self, id: u32, why: FileEnd) {
-        let Some(at) = self.incoming.iter().position(|incoming| incoming.id == id) else { return };
-        self.remove_incoming(at);
+        let Some(at) = self.incoming.iter().position(|incoming| incoming.key == id) else { return };
+        let Incoming { id, .. } = self.remove_incoming(at);
         self.answers.push_back(FileMessage::End { id, by_receiver: true, why });
     }
 
     /// How far a transfer that the other side offers is, once it was accepted.
     pub fn receiving(&self, id: u32) -> Option<Progress> {
-        let incoming = self.incoming.iter().find(|incoming| incoming.id == id)?;
+        let incoming = self.incoming.iter().find(|incoming| incoming.key == id)?;
         let IncomingState::Receiving(receiving) = &incoming.state else { return None };
         Some(Progress { done: receiving.stored, total: receiving.offer.total() })
     }
@@ -413,6 +416,7 @@ impl Endpoint {
                     return Ok(());
                 };
                 let incoming = &mut self.incoming[at];
+                let key = incoming.key;
                 let IncomingState::Receiving(receiving) = &mut incoming.state else {
                     return Err(FileError::Unaccepted(id));
                 };
@@ -424,12 +428,12 @@ impl Endpoint {
                 incoming.deadline = now + TRANSFER_TIMEOUT;
                 match receiving.accept(id, entry, offset, hash, bytes)? {
                     Chunk::Mismatch => {
-                        self.stop(id, FileEnd::Mismatch);
+                        self.stop(key, FileEnd::Mismatch);
                         let why = FileEnd::Mismatch;
-                        self.events.push_back(FileEvent::Stopped { id, why });
+                        self.events.push_back(FileEvent::Stopped { id: key, why });
                     }
                     chunk => {
-                        let last = matches!(chunk, Chunk::Last);
+                        let (id, last) = (key, matches!(chunk, Chunk::Last));
                         let bytes = bytes.clone();
                         self.events.push_back(FileEvent::Data { id, entry, offset, bytes, last });
                     }
@@ -454,7 +458,7 @@ impl Endpoint {
                 if let Some(at) = self.incoming.iter().position(|incoming| incoming.id == id) {
                     let incoming = self.remove_incoming(at);
                     if !matches!(incoming.state, IncomingState::Collecting(_)) {
-                        self.events.push_back(FileEvent::Stopped { id, why });
+                        self.events.push_back(FileEvent::Stopped { id: incoming.key, why });
                     }
                 }
                 Ok(())
@@ -477,8 +481,10 @@ impl Endpoint {
                     self.answers.push_back(FileMessage::Answer { id, answer });
                     return Ok(());
                 }
+                self.last_key = self.last_key.checked_add(1).ok_or(FileError::Offers)?;
                 self.incoming.push(Incoming {
                     id,
+                    key: self.last_key,
                     state: IncomingState::Collecting(Collecting::new(message)),
                     received: 0,
                     taken: 0,
@@ -490,6 +496,7 @@ impl Endpoint {
             (None, _) => return Ok(()),
         };
         let incoming = &mut self.incoming[at];
+        let key = incoming.key;
         let IncomingState::Collecting(collecting) = &mut incoming.state else {
             return Err(FileError::Continuation(id));
         };
@@ -503,9 +510,9 @@ impl Endpoint {
             let offer = Arc::new(offer);
             incoming.state = IncomingState::Offered(offer.clone());
             incoming.deadline = now + QUESTION_TIMEOUT;
-            self.events.push_back(FileEvent::Offered { id, offer });
+            self.events.push_back(FileEvent::Offered { id: key, offer });
         }
-        self.confirm(id);
+        self.confirm(key);
         Ok(())
     }
 
@@ -577,9 +584,9 @@ impl Endpoint {
         Ok(())
     }
 
-    fn confirm(&mut self, id: u32) {
-        if !self.taken.contains(&id) {
-            self.taken.push(id);
+    fn confirm(&mut self, key: u32) {
+        if !self.taken.contains(&key) {
+            self.taken.push(key);
         }
     }
 
@@ -591,10 +598,10 @@ impl Endpoint {
 
     fn remove_incoming(&mut self, at: usize) -> Incoming {
         let incoming = self.incoming.swap_remove(at);
-        self.taken.retain(|&id| id != incoming.id);
+        self.taken.retain(|&key| key != incoming.key);
         // Content that arrived before the end is not stored any more.
         self.events
-            .retain(|event| !matches!(event, FileEvent::Data { id, .. } if *id == incoming.id));
+            .retain(|event| !matches!(event, FileEvent::Data { id, .. } if *id == incoming.key));
         incoming
     }
 
@@ -605,9 +612,9 @@ impl Endpoint {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
         }
-        let id = self.taken.pop()?;
-        let incoming = self.incoming.iter().find(|incoming| incoming.id == id)?;
-        Some(FileMessage::Taken { id, bytes: incoming.taken })
+        let key = self.taken.pop()?;
+        let incoming = self.incoming.iter().find(|incoming| incoming.key == key)?;
+        Some(FileMessage::Taken { id: incoming.id, bytes: incoming.taken })
     }
 
     /// Bytes of the next piece, about; 0 if none may be sent: none waits, or enough is in flight.
@@ -675,7 +682,7 @@ impl Endpoint {
             self.events.push_back(FileEvent::Ended { id, why: FileEnd::Failed });
         }
         while let Some(late) = self.incoming.iter().find(|incoming| incoming.deadline <= now) {
-            let id = late.id;
+            let id = late.key;
             let is_known = !matches!(late.state, IncomingState::Collecting(_));
             self.stop(id, FileEnd::Failed);
             if is_known {

@@ -25,7 +25,10 @@ pub struct Start {
 /// A transfer that the other side offers.
 #[derive(Debug)]
 pub(crate) struct Incoming {
+    /// The other side's number, which it may use again after the end.
     pub(crate) id: u32,
+    /// The owner's number, which no other transfer of this connection has.
+    pub(crate) key: u32,
     pub(crate) state: IncomingState,
     /// What has arrived, as TAKEN counts it.
     pub(crate) received: u64,

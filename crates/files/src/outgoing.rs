@@ -101,9 +101,9 @@ impl Sending {
         true
     }
 
-    /// True if this read was asked for and is not answered.
-    pub(crate) fn awaits(&self, entry: usize) -> bool {
-        self.reading && self.entry == entry
+    /// True if a read there was asked for and is not answered.
+    pub(crate) fn awaits(&self, entry: usize, offset: u64) -> bool {
+        self.reading && self.entry == entry && self.supplied == offset
     }
 
     pub(crate) fn is_ready(&self, offer: &Offer) -> bool {

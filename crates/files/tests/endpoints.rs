@@ -517,6 +517,62 @@ fn content_that_was_not_accepted_ends_the_connection() {
     assert!(end.handle(&skips, 0).is_err(), "an entry is missing");
 }
 
+/// A disk answers late.
+#[test]
+fn a_number_that_is_used_again_names_another_transfer() {
+    let offered = |name: &str| {
+        let path = name.to_owned();
+        let entry = FileEntry { kind: FileKind::File, size: 100, modified_ms: 0, path };
+        let (purpose, entries) = (FilePurpose::Sent, vec![entry]);
+        FileMessage::Offer(FileOffer { id: 7, first: 0, count: 1, total: 100, purpose, entries })
+    };
+    let mut end = Endpoint::new(FilesPolicy::default());
+    let accept = |end: &mut Endpoint, name| {
+        end.handle(&offered(name), 0).unwrap();
+        let Some(FileEvent::Offered { id, .. }) = end.poll_event() else { panic!("offered") };
+        end.answer(id, Some(Start::default()), 0);
+        id
+    };
+    let first = accept(&mut end, "first");
+    let bytes = vec![1; 60];
+    let data = FileMessage::Data { id: 7, entry: 0, offset: 0, hash: None, bytes };
+    end.handle(&data, 0).unwrap();
+    let why = FileEnd::Cancelled;
+    end.handle(&FileMessage::End { id: 7, by_receiver: false, why }, 0).unwrap();
+    assert_eq!(end.poll_event(), Some(FileEvent::Stopped { id: first, why }));
+    let second = accept(&mut end, "second");
+    assert_ne!(first, second);
+    end.stored(first, 60);
+    end.finish(first);
+    end.refuse(first, FileAnswer::No);
+    end.stop(first, FileEnd::Failed);
+    assert_eq!(end.receiving(first), None);
+    assert_eq!(end.receiving(second).map(|progress| progress.done), Some(0));
+    end.check_invariants();
+    let said: Vec<FileMessage> = std::iter::from_fn(|| end.poll_control()).collect();
+    assert!(!said.iter().any(|message| matches!(message, FileMessage::End { .. })), "{said:?}");
+}
+
+/// A read that an earlier connection wanted is answered after the same files were offered again.
+#[test]
+fn bytes_from_elsewhere_in_a_file_do_not_end_its_transfer() {
+    let mut world = World::new();
+    let content = Source::new(&[("f", Some(300_000))], 1);
+    let id = world.offer(0, content.clone()).unwrap();
+    world.parties[0].speak(0);
+    world.deliver(0, 10);
+    world.parties[1].listen(0, true);
+    world.parties[1].speak(0);
+    world.deliver(1, 10);
+    let end = &mut world.parties[0].end;
+    let wanted = std::iter::from_fn(|| end.poll_event()).last();
+    assert!(matches!(wanted, Some(FileEvent::Wanted { offset: 0, .. })), "{wanted:?}");
+    end.supply(id, 0, 262_144, &content.contents[0][262_144..], 0);
+    assert_eq!(end.poll_event(), None, "it goes on waiting");
+    end.supply(id, 0, 0, &content.contents[0][..262_144], 0);
+    assert!(matches!(end.poll_event(), Some(FileEvent::Wanted { offset: 262_144, .. })));
+}
+
 #[test]
 fn content_that_is_not_taken_is_limited() {
     let mut end = Endpoint::new(FilesPolicy::default());

@@ -409,13 +409,13 @@ fn a_guest_neither_sends_nor_receives_files() {
     session.set_rights(guest, Rights::ALL);
     session.files(guest).unwrap().offer(offer(10), 0).unwrap();
     session.handle_message(guest, &offered(2), 0).unwrap();
-    assert!(matches!(session.poll_file_event(0), Some((_, FileEvent::Offered { id: 2, .. }))));
+    assert!(matches!(session.poll_file_event(0), Some((_, FileEvent::Offered { id: 1, .. }))));
     told(&mut session, guest);
     session.set_rights(guest, Rights::VIEW);
     let why = FileEnd::Policy;
     let events: Vec<_> = std::iter::from_fn(|| session.poll_file_event(0)).collect();
     let ended = FileEvent::Ended { id: 1, why };
-    assert_eq!(events, [(guest, ended), (guest, FileEvent::Stopped { id: 2, why })]);
+    assert_eq!(events, [(guest, ended), (guest, FileEvent::Stopped { id: 1, why })]);
     // Its own offer still waited behind the display.
     let end = FileMessage::End { id: 2, by_receiver: true, why };
     assert_eq!(told(&mut session, guest).0, [end]);

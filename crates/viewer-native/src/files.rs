@@ -49,7 +49,9 @@ struct Sending {
 #[derive(Debug)]
 struct Receiving {
     key: Key,
-    /// The session's number for them.
+    /// The connection that they come over. What is moved to its place outlives it.
+    connection: u64,
+    /// Their number there.
     id: u32,
     offer: Arc<Offer>,
     stage: Stage,
@@ -286,10 +288,9 @@ impl Files {
             ))
         });
         let receiving = self.receiving.iter().filter_map(|receiving| {
-            Some((
-                format!("Receiving {}", describe(&receiving.offer)),
-                end.receiving(receiving.id)?,
-            ))
+            let is_connected = receiving.connection == self.connection;
+            let progress = end.receiving(receiving.id).filter(|_| is_connected)?;
+            Some((format!("Receiving {}", describe(&receiving.offer)), progress))
         });
         let lines: Vec<String> = sending
             .chain(receiving)
@@ -314,13 +315,12 @@ impl Files {
                 None
             }
             FileEvent::Data { id, entry, offset, bytes, last } => {
-                let found = self.receiving.iter().find(|receiving| receiving.id == id)?;
-                let key = found.key;
+                let key = self.receiving[self.position(id)?].key;
                 self.tell_disk(DiskTask::Write { key, entry, offset, bytes, last });
                 None
             }
             FileEvent::Stopped { id, why } => {
-                let at = self.receiving.iter().position(|receiving| receiving.id == id)?;
+                let at = self.position(id)?;
                 // In order: the question that is shown is the first.
                 let receiving = self.receiving.remove(at);
                 let (key, identity) = (receiving.key, receiving.offer.identity());
@@ -356,6 +356,12 @@ impl Files {
         }
     }
 
+    /// Files that come over this connection.
+    fn position(&self, id: u32) -> Option<usize> {
+        let is = |found: &Receiving| found.connection == self.connection && found.id == id;
+        self.receiving.iter().position(is)
+    }
+
     fn handle_offer(&mut self, id: u32, offer: Arc<Offer>, viewer: &mut Viewer, now: Micros) {
         self.finished.retain(|&(.., at)| now < at + FINISHED_AGE_MAX);
         let identity = offer.identity();
@@ -380,7 +386,8 @@ impl Files {
         } else {
             Stage::Asked
         };
-        self.receiving.push(Receiving { key, id, offer, stage, missing: 0 });
+        let connection = self.connection;
+        self.receiving.push(Receiving { key, connection, id, offer, stage, missing: 0 });
     }
 
     /// The disk's thread has done something; returns a message for the person.
@@ -456,11 +463,11 @@ impl Files {
             }
             DiskAnswer::Finished { key, finished } => {
                 let at = self.receiving.iter().position(|receiving| receiving.key == key)?;
-                let Receiving { id, offer, .. } = self.receiving.remove(at);
+                let Receiving { connection, id, offer, .. } = self.receiving.remove(at);
+                let is_connected = connection == self.connection;
                 match finished {
                     Ok(paths) => {
-                        // On another connection the number may be that of another transfer.
-                        if viewer.files(now).receiving(id).is_some_and(|of| of.done == of.total) {
+                        if is_connected {
                             viewer.files(now).finish(id);
                         }
                         let identity = offer.identity();
@@ -468,7 +475,7 @@ impl Files {
                         if self.finished.len() == REMEMBERED_MAX {
                             self.finished.remove(0);
                         }
-                        self.finished.push((identity, self.connection, now));
+                        self.finished.push((identity, connection, now));
                         if let (FilePurpose::Printed(ticket), [path]) =
                             (offer.purpose(), paths.as_slice())
                         {
@@ -478,7 +485,9 @@ impl Files {
                         Some(received(&paths))
                     }
                     Err((why, text)) => {
-                        viewer.files(now).stop(id, why);
+                        if is_connected {
+                            viewer.files(now).stop(id, why);
+                        }
                         Some(format!("Not received: {text}"))
                     }
                 }
@@ -574,8 +583,53 @@ fn refusal(answer: FileAnswer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use thinc_protocol::file::FileEntry;
+    use thinc_region::Size;
+    use thinc_viewer_core::{ClipboardPolicy, ViewerConfig};
 
     use super::*;
+
+    fn offer(name: &str) -> Arc<Offer> {
+        let (kind, path) = (FileKind::File, name.to_owned());
+        let entry = FileEntry { kind, size: 10, modified_ms: 0, path };
+        Arc::new(Offer::new(FilePurpose::Sent, vec![entry]).unwrap())
+    }
+
+    fn viewer() -> Viewer {
+        Viewer::new(&ViewerConfig {
+            name: String::new(),
+            size: Size::default(),
+            caps: ViewerCaps::FILES,
+            clipboard: ClipboardPolicy::OFF,
+        })
+    }
+
+    #[test]
+    fn a_transfer_of_an_earlier_connection_keeps_its_files_to_itself() {
+        let (choice, mut viewer) = (FilesChoice { to_viewer: true, to_session: true }, viewer());
+        let mut files = Files::new(choice, PrintChoice::Off);
+        files.begin(&mut viewer, 0);
+        files.handle(FileEvent::Offered { id: 1, offer: offer("first") }, &mut viewer, 0);
+        let question = files.question().unwrap();
+        files.answer(true, &question, &mut viewer, 0);
+        let (key, start) = (1, Ok(Start::default()));
+        files.handle_disk(DiskAnswer::Ready { key, start }, &mut viewer, 0);
+        let (bytes, last, written) = (10, true, Ok(()));
+        files.handle_disk(DiskAnswer::Written { key, bytes, last, written }, &mut viewer, 0);
+        // While the first is moved to its place, another one gets its number.
+        viewer = self::viewer();
+        files.begin(&mut viewer, 0);
+        files.handle(FileEvent::Offered { id: 1, offer: offer("second") }, &mut viewer, 0);
+        assert!(files.question().unwrap().contains("second"));
+        let why = FileEnd::Cancelled;
+        files.handle(FileEvent::Stopped { id: 1, why }, &mut viewer, 0);
+        assert_eq!(files.question(), None, "the second is not offered any more");
+        let finished = Ok(vec![PathBuf::from("/d/first")]);
+        let told = files.handle_disk(DiskAnswer::Finished { key, finished }, &mut viewer, 0);
+        assert_eq!(told.as_deref(), Some("Received first in /d"));
+        // The session has not heard of the end.
+        files.handle(FileEvent::Offered { id: 2, offer: offer("first") }, &mut viewer, 0);
+        assert_eq!(files.question(), None, "it is not received again");
+    }
 
     #[test]
     fn people_are_told_names_and_sizes() {

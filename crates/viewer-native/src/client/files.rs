@@ -1,5 +1,6 @@
 //! Path beside the pixels, in both directions: under client.rs, between the window or the headless
 //! viewer, viewer-core and ../files.rs. Knows the lock and whom to wake; never a path's content.
+//! Transfers are those of `State::viewer`: a connection that is not established yet has none.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,24 +30,21 @@ impl State {
     /// The user's answer to this question, if it is still asked.
     pub(crate) fn answer_files(&mut self, takes: bool, question: &str) {
         let now = self.clock.now();
-        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
-        let notice = self.files.answer(takes, question, viewer, now);
+        let notice = self.files.answer(takes, question, &mut self.viewer, now);
         self.tell_of_files(notice);
     }
 
     /// The user wants no transfer of files any more.
     pub(crate) fn cancel_files(&mut self) {
         let now = self.clock.now();
-        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
-        let notice = self.files.cancel(viewer, now);
+        let notice = self.files.cancel(&mut self.viewer, now);
         self.tell_of_files(notice);
     }
 
     /// How far transfers are, for the user.
     pub(crate) fn files_progress(&mut self) -> Option<String> {
         let now = self.clock.now();
-        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
-        self.files.progress(viewer, now)
+        self.files.progress(&mut self.viewer, now)
     }
 
     /// For the menu: whether this viewer's option switches off what goes to the session, and the
@@ -80,8 +78,7 @@ impl State {
 
     fn handle_disk(&mut self, answer: DiskAnswer) {
         let now = self.clock.now();
-        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
-        let notice = self.files.handle_disk(answer, viewer, now);
+        let notice = self.files.handle_disk(answer, &mut self.viewer, now);
         self.take_file_events();
         self.tell_of_files(notice);
     }
