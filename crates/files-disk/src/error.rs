@@ -46,6 +46,19 @@ pub enum DiskError {
     /// It changed while it was read.
     #[error("{path}: was changed while it was read; send it again", path = .0.display())]
     Changed(PathBuf),
+    /// Bytes that are not the next of what is received, or not within what was listed.
+    #[error("{path}: bytes {offset} to {end} of entry {entry} do not follow what is there; send \
+        the files again", path = path.display())]
+    Position {
+        /// Where the files are.
+        path: PathBuf,
+        /// The entry of the offer.
+        entry: u32,
+        /// The first byte.
+        offset: u64,
+        /// The byte after the last.
+        end: u64,
+    },
     /// It is the home folder, where files would become settings of programs.
     #[error("{path}: is the home folder; received files need a folder of their own",
         path = .0.display())]

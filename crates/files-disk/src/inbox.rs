@@ -180,6 +180,8 @@ impl Inbox {
             offset: 0,
             folders: 0,
             part: None,
+            hashed: 0,
+            hash: EntryHash::default(),
             unchecked: 0,
         };
         let start = writer.find_start()?;
@@ -210,6 +212,10 @@ pub struct Writer {
     /// The folders among the entries before this one exist.
     folders: usize,
     part: Option<File>,
+    /// Bytes that an earlier connection has brought of the first file, as far as they were read,
+    /// and their hash.
+    hashed: u64,
+    hash: EntryHash,
     /// Bytes written since the free space was looked at.
     unchecked: u64,
 }
@@ -220,39 +226,41 @@ impl Writer {
         &self.offer
     }
 
-    /// Where the transfer begins. Reads what is there of an unfinished file: seconds for gigabytes.
+    /// Where the transfer begins, once what is there of an unfinished file was read; each call
+    /// reads at most `bytes_max` of it, since gigabytes take seconds. None: there is more.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn start(&mut self) -> Result<Start, DiskError> {
-        let mut start = self.position();
-        if self.offset > 0 {
+    pub fn poll_start(&mut self, bytes_max: u64) -> Result<Option<Start>, DiskError> {
+        if self.hashed < self.offset {
             let path = self.path.join(PART);
             let error = |error: std::io::Error| {
                 let error = Errno::from_io_error(&error).unwrap_or(Errno::IO);
                 DiskError::Io { what: "read", path: path.clone(), error }
             };
-            let mut part = self.open_part()?;
-            let (mut left, mut buffer) = (self.offset, vec![0; HASHED_BYTES]);
-            part.rewind().map_err(error)?;
-            while left > 0 {
-                let most = left.min(HASHED_BYTES as u64) as usize;
+            let mut part = match self.part.take() {
+                Some(part) => part,
+                None => self.open_part()?,
+            };
+            let end = self.offset.min(self.hashed.saturating_add(bytes_max));
+            part.seek(SeekFrom::Start(self.hashed)).map_err(error)?;
+            let mut buffer = vec![0; HASHED_BYTES];
+            while self.hashed < end {
+                let most = (end - self.hashed).min(HASHED_BYTES as u64) as usize;
                 part.read_exact(&mut buffer[..most]).map_err(error)?;
-                start.hash.update(&buffer[..most]);
-                left -= most as u64;
+                self.hash.update(&buffer[..most]);
+                self.hashed += most as u64;
             }
             self.part = Some(part);
         }
-        Ok(start)
+        let start = Start { hash: self.hash.clone(), ..self.position() };
+        Ok((self.hashed == self.offset).then_some(start))
     }
 
     /// Writes the next bytes of a file; with `last` it is complete, and its hash was right.
     ///
     /// # Errors
-    /// They cannot be written. The writer is of no use any more then.
-    ///
-    /// # Panics
-    /// If they are not the next bytes: thinc-files passes on no others.
+    /// They cannot be written, or are not the next bytes. The writer is of no use any more then.
     pub fn write(
         &mut self,
         entry: u32,
@@ -261,13 +269,16 @@ impl Writer {
         last: bool,
     ) -> Result<(), DiskError> {
         let at = entry as usize;
-        if at != self.entry {
-            assert!(self.offset == 0 && self.part.is_none(), "one file is written at a time");
-            self.entry = at;
+        let end = offset.saturating_add(bytes.len() as u64);
+        let misplaced = || DiskError::Position { path: self.path.clone(), entry, offset, end };
+        let file = self.offer.entries().get(at).filter(|file| file.kind == FileKind::File);
+        let size = file.ok_or_else(misplaced)?.size;
+        let is_next =
+            offset == self.offset && (at == self.entry || (at > self.entry && offset == 0));
+        if !is_next || end > size || last != (end == size) {
+            return Err(misplaced());
         }
-        assert_eq!(self.offset, offset, "bytes are written in order");
-        let size = self.offer.entries()[at].size;
-        assert!(offset + bytes.len() as u64 <= size, "a file has the size that was offered");
+        self.entry = at;
         if self.unchecked + bytes.len() as u64 > SPACE_CHECK_BYTES {
             self.check_space(bytes.len() as u64)?;
             self.unchecked = 0;
@@ -289,7 +300,6 @@ impl Writer {
             self.part = Some(part);
             return Ok(());
         }
-        assert_eq!(self.offset, size, "the last bytes complete a file");
         self.make_folders(at)?;
         let file = &self.offer.entries()[at];
         set_time(&part, file.modified_ms);

@@ -105,12 +105,14 @@ impl Source {
     /// # Errors
     /// It cannot be read, or it is not what was listed: with its last bytes, its size and time are
     /// compared again.
-    ///
-    /// # Panics
-    /// If the entry is a folder, or does not exist.
     pub fn read(&mut self, entry: u32, offset: u64, bytes: u64) -> Result<Vec<u8>, DiskError> {
         let at = entry as usize;
-        assert_eq!(self.offer.entries()[at].kind, FileKind::File, "only files are read");
+        let end = offset.saturating_add(bytes);
+        let listed = self.offer.entries().get(at);
+        if listed.is_none_or(|file| file.kind != FileKind::File || end > file.size) {
+            let path = self.folders[0].0.clone();
+            return Err(DiskError::Position { path, entry, offset, end });
+        }
         let place = &self.places[at];
         let (folder, handle) = &self.folders[place.folder];
         let name = || folder.join(&place.path);

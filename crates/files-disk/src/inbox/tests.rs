@@ -43,6 +43,15 @@ fn offer(entries: &[(&str, Option<&[u8]>)]) -> Arc<Offer> {
     Arc::new(Offer::new(FilePurpose::Sent, entries.collect()).unwrap())
 }
 
+/// Where the transfer starts, read in the smallest steps.
+fn start(writer: &mut Writer) -> Result<Start, DiskError> {
+    loop {
+        if let Some(start) = writer.poll_start(1)? {
+            return Ok(start);
+        }
+    }
+}
+
 /// Writes files from where the transfer starts, in chunks of `chunk` bytes, at most `chunks`.
 fn write(
     writer: &mut Writer,
@@ -50,7 +59,7 @@ fn write(
     chunk: usize,
     chunks: usize,
 ) -> Result<bool, DiskError> {
-    let start = writer.start()?;
+    let start = start(writer)?;
     let mut left = chunks;
     for (at, (_, content)) in entries.iter().enumerate().skip(start.entry as usize) {
         let Some(content) = content else { continue };
@@ -120,7 +129,7 @@ fn a_transfer_that_is_interrupted_at_any_chunk_goes_on() {
         assert!(world.folder.names().iter().all(|name| is_private_name(name)));
         drop(writer);
         let mut writer = world.inbox().receive(offer(TREE_ENTRIES)).unwrap();
-        let start = writer.start().unwrap();
+        let start = start(&mut writer).unwrap();
         let done = writer.offer().bytes_before(start.entry as usize, start.offset);
         assert!(done + 5 >= 5 * (chunks as u64).saturating_sub(4), "{chunks} chunks, {start:?}");
         assert!(write(&mut writer, TREE_ENTRIES, 5, usize::MAX).unwrap());
@@ -139,7 +148,7 @@ fn what_is_there_of_a_file_is_hashed() {
     // An end of thinc-files continues the hash, and finds it right.
     let offer = offer(entries);
     let mut writer = world.inbox().receive(offer.clone()).unwrap();
-    let start = writer.start().unwrap();
+    let start = start(&mut writer).unwrap();
     assert_eq!((start.entry, start.offset), (0, 6));
     let mut end = thinc_files::Endpoint::new(thinc_files::FilesPolicy::default());
     let mut sender = thinc_files::Endpoint::new(thinc_files::FilesPolicy::default());
@@ -350,4 +359,32 @@ fn a_discarded_transfer_leaves_nothing() {
     write(&mut writer, TREE_ENTRIES, 5, 6).unwrap();
     writer.discard();
     assert!(world.folder.names().is_empty());
+}
+
+#[test]
+fn bytes_that_are_not_the_next_are_refused_and_harm_nothing() {
+    let entries: &[(&str, Option<&[u8]>)] =
+        &[("d", None), ("a", Some(b"0123456789")), ("b", Some(b"01234"))];
+    // Entry, offset, length, and whether they are the last.
+    for (entry, offset, length, last) in [
+        (0, 0, 0, true),
+        (1, 0, 5, false),
+        (1, 4, 1, false),
+        (1, 5, 6, false),
+        (1, 5, 4, true),
+        (1, 5, 5, false),
+        (2, 0, 5, true),
+        (2, 5, 0, true),
+        (3, 0, 1, false),
+        (1, u64::MAX, 5, false),
+    ] {
+        let world = World::new();
+        let mut writer = world.inbox().receive(offer(entries)).unwrap();
+        writer.write(1, 0, b"01234", false).unwrap();
+        let refused = writer.write(entry, offset, &vec![b'x'; length], last);
+        assert!(matches!(refused, Err(DiskError::Position { .. })), "{entry} {offset} {length}");
+        drop(writer);
+        assert_eq!(receive(&world, entries).unwrap().len(), 3);
+        assert_eq!(world.read("a"), b"0123456789");
+    }
 }
