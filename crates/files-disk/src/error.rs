@@ -82,6 +82,21 @@ pub enum DiskError {
     Offer(#[from] OfferError),
 }
 
+/// What is in folders that are sent, and is not sent itself: links, pipes and the like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut(pub usize);
+
+impl LeftOut {
+    /// For a person; None if there is nothing.
+    pub fn words(self) -> Option<String> {
+        match self.0 {
+            0 => None,
+            1 => Some("1 link or device in it is left out".to_owned()),
+            more => Some(format!("{more} links or devices in it are left out")),
+        }
+    }
+}
+
 impl DiskError {
     pub(crate) fn io(
         what: &'static str,

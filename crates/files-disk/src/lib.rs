@@ -17,7 +17,7 @@ mod worker;
 
 pub use copied::{CopyError, pack, unpack};
 pub use downloads::downloads_folder;
-pub use error::DiskError;
+pub use error::{DiskError, LeftOut};
 pub use inbox::{Inbox, InboxLimits, Writer};
 pub use source::Source;
 pub use worker::{Disk, DiskAnswer, DiskTask, Folders, Key};

@@ -16,8 +16,8 @@ use thinc_files::{Offer, OfferError};
 use thinc_protocol::file::{FileEntry, FileKind, FilePurpose, check_path};
 use thinc_protocol::limits::FILE_ENTRIES_MAX;
 
-use crate::DiskError;
 use crate::names::{numbered, wire_name};
+use crate::{DiskError, LeftOut};
 
 /// 64: named files and folders may lie in so many different folders, which stay open.
 const FOLDERS_MAX: usize = 64;
@@ -95,9 +95,9 @@ impl Source {
         &self.offer
     }
 
-    /// How many links, pipes and the like were left out.
-    pub fn skipped(&self) -> usize {
-        self.skipped
+    /// Links, pipes and the like that were left out.
+    pub fn left_out(&self) -> LeftOut {
+        LeftOut(self.skipped)
     }
 
     /// Reads these bytes of an entry, a file.
@@ -311,7 +311,7 @@ mod tests {
             .unwrap();
         let mut source = list(&[folder.path().join("d")]).unwrap();
         assert_eq!(paths(&source), ["d", "d/.hidden", "d/a", "d/b", "d/b/two"]);
-        assert_eq!(source.skipped(), 3);
+        assert_eq!(source.left_out(), LeftOut(3));
         assert_eq!(source.offer().total(), 3);
         assert_eq!(source.read(4, 0, 2).unwrap(), b"22");
         assert_eq!(source.read(1, 0, 0).unwrap(), b"");

@@ -16,7 +16,7 @@ use rustix::process::geteuid;
 use thinc_files::{Offer, Start};
 use thinc_protocol::file::{FileAnswer, FileEnd, FilePurpose};
 
-use crate::{DiskError, Inbox, InboxLimits, Source, Writer, downloads_folder};
+use crate::{DiskError, Inbox, InboxLimits, LeftOut, Source, Writer, downloads_folder};
 
 /// 4 MiB: read at a time, 10 to 20 ms, of what an earlier connection has brought; other tasks are
 /// done in between.
@@ -87,7 +87,7 @@ pub enum DiskTask {
 #[allow(missing_docs, reason = "thinc-files' events have these fields")]
 pub enum DiskAnswer {
     /// To `List`.
-    Listed { key: Key, listed: Result<Offer, String> },
+    Listed { key: Key, listed: Result<(Offer, LeftOut), String> },
     /// To `Read`.
     Read { key: Key, entry: u32, offset: u64, read: Result<Vec<u8>, (FileEnd, String)> },
     /// To `Receive`.
@@ -191,9 +191,9 @@ impl Worker {
             DiskTask::List { key, paths, purpose } => {
                 let listed = Source::list(&paths, purpose);
                 let listed = listed.map_err(|error| error.to_string()).map(|source| {
-                    let offer = source.offer().clone();
+                    let listed = (source.offer().clone(), source.left_out());
                     self.sources.insert(key, source);
-                    offer
+                    listed
                 });
                 DiskAnswer::Listed { key, listed }
             }
@@ -319,7 +319,8 @@ mod tests {
         let (disk, answers) = start(&home);
         let purpose = FilePurpose::Sent;
         disk.tell(DiskTask::List { key: 1, paths: vec![path], purpose });
-        let Ok(DiskAnswer::Listed { key: 1, listed: Ok(offer) }) = answers.recv() else {
+        let Ok(DiskAnswer::Listed { key: 1, listed: Ok((offer, LeftOut(0))) }) = answers.recv()
+        else {
             panic!("it is listed")
         };
         disk.tell(DiskTask::Read { key: 1, entry: 0, offset: 0, bytes: 12 });
@@ -351,7 +352,6 @@ mod tests {
         assert_eq!(std::fs::read(&paths[0]).unwrap(), b"what it says");
     }
 
-    #[test]
     #[test]
     fn reading_what_is_there_of_a_large_file_delays_no_other_task() {
         let home = TestFolder::new();
@@ -399,6 +399,7 @@ mod tests {
         assert_eq!(start.as_ref().map(|start| start.offset), Ok(large - 1));
     }
 
+    #[test]
     fn tasks_of_an_unknown_transfer_are_ignored() {
         let home = TestFolder::new();
         let (disk, answers) = start(&home);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thinc_files::{FileEvent, Offer, OfferError};
-use thinc_files_disk::{Disk, DiskAnswer, DiskTask, Folders, Key};
+use thinc_files_disk::{Disk, DiskAnswer, DiskTask, Folders, Key, LeftOut};
 use thinc_protocol::Micros;
 use thinc_protocol::file::{FileAnswer, FileEnd, FileKind, FilePurpose};
 use thinc_protocol::limits::{FILE_TRANSFERS_MAX, INSTANCE_BYTES};
@@ -254,23 +254,23 @@ impl Files {
     /// Ends transfers that nobody waits for any more, and those that waited too long.
     pub(crate) fn enforce(&mut self, core: &mut Session, now: Micros) {
         let age_max = UNFINISHED_AGE_MAX.as_micros() as Micros;
-        let ended: Vec<Key> = self
-            .sending
-            .iter()
-            .filter(|sending| {
-                let Origin::Program(outcome) = &sending.origin else { return false };
-                let is_late = sending.at.is_none() && now >= sending.since + age_max;
-                outcome.is_closed() || is_late
-            })
-            .map(|sending| sending.key)
-            .collect();
-        for key in ended {
+        let why = |sending: &Sending| {
+            let Origin::Program(outcome) = &sending.origin else { return None };
+            if outcome.is_closed() {
+                return Some("the program that sent it has ended");
+            }
+            let is_late = sending.at.is_none() && now >= sending.since + age_max;
+            is_late.then_some("the viewer did not come back")
+        };
+        let ended: Vec<(Key, &str)> =
+            self.sending.iter().filter_map(|sending| Some((sending.key, why(sending)?))).collect();
+        for (key, why) in ended {
             if let Some((viewer, id)) = self.at(key)
                 && let Some(end) = core.files(viewer)
             {
                 end.withdraw(id, FileEnd::Cancelled);
             }
-            self.end_sending(key, Err("the viewer did not come back".to_owned()));
+            self.end_sending(key, Err(why.to_owned()));
         }
     }
 
@@ -506,7 +506,7 @@ impl Files {
     ) {
         match answer {
             DiskAnswer::Listed { key, listed } => match listed {
-                Ok(offer) => {
+                Ok((offer, left_out)) => {
                     let sending = self.sending.iter_mut().find(|sending| sending.key == key);
                     if let Some(sending) = sending {
                         sending.offer = Some(offer);
@@ -536,7 +536,9 @@ impl Files {
                 match start {
                     Ok(start) => {
                         let rest = &receiving.offer.entries()[start.entry as usize..];
+                        let words = left_out_words(&offer, left_out);
                         receiving.missing =
+                        self.notices.extend(words);
                             rest.iter().filter(|entry| entry.kind == FileKind::File).count();
                         end.answer(id, Some(start), now);
                         self.finish_if_complete(key);
@@ -684,4 +686,10 @@ fn refusal(answer: FileAnswer) -> Option<String> {
         FileAnswer::TooLarge { limit } => format!("the viewer takes at most {limit} bytes"),
         FileAnswer::Busy => "too many transfers wait at the viewer; try again later".to_owned(),
     })
+/// What people are told of what a folder contains and is not sent.
+fn left_out_words(offer: &Offer, left_out: LeftOut) -> Option<String> {
+    let name = offer.top_level().next().map_or("", |entry| entry.path.as_str());
+    left_out.words().map(|words| format!("Sending {name}: {words}"))
+}
+
 }

@@ -398,10 +398,13 @@ impl Files {
         now: Micros,
     ) -> Option<String> {
         match answer {
-            DiskAnswer::Listed { key, listed: Ok(offer) } => {
+            DiskAnswer::Listed { key, listed: Ok((offer, left_out)) } => {
                 let sending = self.sending.iter_mut().find(|sending| sending.key == key)?;
                 sending.offer = Some(offer);
-                self.offer(key, viewer, now)
+                let told = self.offer(key, viewer, now)?;
+                Some(
+                    left_out.words().map_or_else(|| told.clone(), |more| format!("{told}; {more}")),
+                )
             }
             DiskAnswer::Listed { key, listed: Err(error) } => {
                 self.end_sending(key);

@@ -112,7 +112,7 @@ impl FileViewer {
     }
 
     /// Waits until people are told this.
-    fn until_told(&mut self, text: &str) {
+    pub(crate) fn until_told(&mut self, text: &str) {
         while !self.notices.iter().any(|told| told == text) {
             if let Message::Notice(told) = self.viewer.next().expect("the connection ended first") {
                 self.notices.push(told);
@@ -284,11 +284,22 @@ fn a_program_sends_files_to_whom_the_session_is_shown() {
     let words = failed(&end_of(sends));
     assert!(words.contains("the person at the viewer does not want it"), "{words}");
     // The sender gives up.
-    let mut sends = thinc_send(&session, &[path]);
+    let mut sends = thinc_send(&session, &["--notify", path]);
     let FileEvent::Offered { .. } = viewer.event() else { panic!("it is offered") };
     sends.kill().unwrap();
     sends.wait().unwrap();
     assert!(matches!(viewer.event(), FileEvent::Stopped { why: FileEnd::Cancelled, .. }));
+    viewer.until_told("Not sent to your computer: the program that sent it has ended");
+    // What is in a folder and is not sent.
+    let folder = session.environment.folder.join("photos");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("a"), "a").unwrap();
+    std::os::unix::fs::symlink("/", folder.join("all")).unwrap();
+    let sends = thinc_send(&session, &[folder.to_str().unwrap()]);
+    viewer.until_told("Sending photos: 1 link or device in it is left out");
+    assert_eq!(viewer.accept(Start::default()).entries().len(), 2);
+    assert_eq!(viewer.receive(), b"a");
+    assert!(end_of(sends).status.success());
     let words = failed(&end_of(thinc_send(&session, &["/none"])));
     assert!(words.contains("/none"), "{words}");
 }
