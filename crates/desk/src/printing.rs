@@ -2,8 +2,9 @@
 //! process. From process.rs, around thinc-printing, which decides; documents go to spool.rs, what
 //! is not about the printer to system_printers.rs. Knows sockets, tasks and time.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
@@ -29,7 +30,7 @@ use tracing::{debug, info, warn};
 use crate::process::{ACCEPT_RETRY, DeskError, is_ours, listen};
 use crate::sockets::ServiceSockets;
 use crate::spool::Spool;
-use crate::system_printers::SystemPrinters;
+use crate::system_printers::{NoAnswer, SystemPrinters};
 
 /// Programs that are connected; a further one waits.
 const CONNECTIONS_MAX: usize = 32;
@@ -70,7 +71,7 @@ pub(crate) async fn serve(
             removed.map_err(|error| DeskError::System("clear the spool", error))?;
         }
     }
-    let state = State { printer, link: None, links: 0 };
+    let state = State { printer, link: None, links: 0, uploads: HashMap::new() };
     let desk = PrintDesk(Arc::new(Shared {
         state: Mutex::new(state),
         rearm: Notify::new(),
@@ -112,6 +113,8 @@ struct State {
     link: Option<(u64, mpsc::Sender<Message>)>,
     /// Connections of session processes so far.
     links: u64,
+    /// Jobs whose document arrives; told when the job ends.
+    uploads: HashMap<u32, Arc<Notify>>,
 }
 
 impl PrintDesk {
@@ -133,6 +136,9 @@ impl PrintDesk {
                     }
                 }
                 Action::Remove(number) => {
+                    if let Some(upload) = state.uploads.get(&number) {
+                        upload.notify_one();
+                    }
                     let spool = self.0.spool.clone();
                     spawn_blocking(move || {
                         if let Err(error) = spool.remove(number) {
@@ -217,8 +223,9 @@ impl PrintDesk {
                 plain(StatusCode::OK, "application/vnd.cups-ppd", ppd(self.0.paper).into())
             }
             _ => match self.0.system.forward(parts, Vec::new(), body).await {
-                Some(answer) => answer.map(Either::Right),
-                None => text(StatusCode::NOT_FOUND, "There is no such thing here"),
+                Ok(answer) => answer.map(Either::Right),
+                Err(NoAnswer::Absent) => text(StatusCode::NOT_FOUND, "There is no such thing here"),
+                Err(NoAnswer::Failed(why)) => text(StatusCode::BAD_GATEWAY, &why),
             },
         }
     }
@@ -243,13 +250,16 @@ impl PrintDesk {
                 tokio::spawn(receive).await.expect("a panic ends the process")
             }
             Reply::Forward => match self.0.system.forward(parts, head, body).await {
-                Some(answer) => answer.map(Either::Right),
-                None => ipp_answer(&self.state().printer.alone(&request, now())),
+                Ok(answer) => answer.map(Either::Right),
+                Err(NoAnswer::Absent) => ipp_answer(&self.state().printer.alone(&request, now())),
+                Err(NoAnswer::Failed(why)) => {
+                    ipp_answer(&self.state().printer.without_answer(&request, &why, now()))
+                }
             },
             Reply::Merge => {
                 let theirs = match self.0.system.forward(parts, head, body).await {
-                    Some(answer) => read_answer(answer).await,
-                    None => None,
+                    Ok(answer) => read_answer(answer).await,
+                    Err(_) => None,
                 };
                 let state = self.state();
                 ipp_answer(&match theirs {
@@ -269,8 +279,19 @@ impl PrintDesk {
         first: Vec<u8>,
         mut body: Incoming,
     ) -> Answer {
-        let stored = self.store(number, name, first, &mut body).await;
-        if stored.is_err() {
+        let ended = Arc::new(Notify::new());
+        self.state().uploads.insert(number, ended.clone());
+        if self.state().printer.document(number).is_none() {
+            // Cancelled before anybody could be told.
+            ended.notify_one();
+        }
+        let stored = tokio::select! {
+            stored = self.store(number, name, first, &mut body) => stored,
+            // The rest is not read: the program's connection ends with the answer.
+            () = ended.notified() => Err(DocumentError::Cancelled),
+        };
+        self.state().uploads.remove(&number);
+        if stored.as_ref().is_err_and(|error| *error != DocumentError::Cancelled) {
             drop_rest(&mut body).await;
         }
         let answer = self
@@ -312,7 +333,8 @@ impl PrintDesk {
                 return Err(DocumentError::TooLarge);
             }
             let full = std::mem::take(&mut chunk);
-            file = on_disk(move || file.write_all(&full).map(|()| file)).await?;
+            let spool = self.0.spool.clone();
+            file = on_disk(move || spool.write(&mut file, &full).map(|()| file)).await?;
         }
         let document = self.state().printer.document(number);
         // Without it the job was cancelled meanwhile.
@@ -344,6 +366,10 @@ impl PrintDesk {
             let mut state = self.state();
             for document in state.printer.documents() {
                 let told = sender.try_send(Message::Job(document));
+                assert!(told.is_ok(), "there are fewer jobs than messages");
+            }
+            for number in state.printer.cancelled() {
+                let told = sender.try_send(Message::Cancel(number));
                 assert!(told.is_ok(), "there are fewer jobs than messages");
             }
             state.links += 1;
@@ -489,7 +515,12 @@ async fn on_disk<T: Send + 'static>(
     act: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, DocumentError> {
     let done = spawn_blocking(act).await.expect("a panic ends the process");
-    done.map_err(|error| DocumentError::Disk(error.to_string()))
+    done.map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            DocumentError::Full(error.to_string())
+        }
+        _ => DocumentError::Disk(error.to_string()),
+    })
 }
 
 fn plain(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {

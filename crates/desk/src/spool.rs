@@ -17,21 +17,49 @@ use thinc_printing::link::{Document, MESSAGE_BYTES_MAX, Message};
 const RECORD: &str = "job";
 const NEW_RECORD: &str = "job.new";
 
+/// 1 GiB of the disk stays free, as beside received files: programs fail in odd ways on a full one.
+const RESERVE_BYTES: u64 = 1 << 30;
+
 /// The folder.
 #[derive(Clone, Debug)]
-pub(crate) struct Spool(PathBuf);
+pub(crate) struct Spool {
+    path: PathBuf,
+    reserve: u64,
+}
 
 impl Spool {
-    pub(crate) fn new(folder: PathBuf) -> Spool {
-        Spool(folder)
+    pub(crate) fn new(path: PathBuf) -> Spool {
+        Spool { path, reserve: RESERVE_BYTES }
     }
 
     fn folder(&self, number: u32) -> PathBuf {
-        self.0.join(number.to_string())
+        self.path.join(number.to_string())
+    }
+
+    /// Fails with `StorageFull` if so many bytes more would leave too little room.
+    fn check_space(&self, bytes: u64) -> io::Result<()> {
+        let disk = rustix::fs::statvfs(&self.path)?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if bytes.saturating_add(self.reserve) <= free {
+            return Ok(());
+        }
+        let words = format!(
+            "{free} bytes are free where documents wait, of which {} stay free; make room and \
+                print again",
+            self.reserve
+        );
+        Err(io::Error::new(io::ErrorKind::StorageFull, words))
+    }
+
+    /// Writes the next bytes of a document.
+    pub(crate) fn write(&self, document: &mut File, bytes: &[u8]) -> io::Result<()> {
+        self.check_space(bytes.len() as u64)?;
+        document.write_all(bytes)
     }
 
     /// A new document, which nobody else may read.
     pub(crate) fn create(&self, number: u32, name: &str) -> io::Result<File> {
+        self.check_space(0)?;
         let folder = self.folder(number);
         DirBuilder::new().mode(0o700).create(&folder)?;
         new_file(&folder.join(name))
@@ -58,7 +86,7 @@ impl Spool {
     /// else there is is removed.
     pub(crate) fn load(&self) -> io::Result<Vec<(Document, u64)>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
+        for entry in fs::read_dir(&self.path)? {
             let path = entry?.path();
             match read(&path) {
                 Some(document) => found.push(document),
@@ -105,7 +133,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("thinc-spool-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         DirBuilder::new().mode(0o700).create(&path).unwrap();
-        let spool = Spool::new(path.clone());
+        // Tests run where less than a gigabyte may be free.
+        let spool = Spool { path: path.clone(), reserve: 0 };
         for number in [8, 7] {
             spool.create(number, "Report.pdf").unwrap().write_all(b"%PDF-1.7").unwrap();
             spool.finish(&document(number)).unwrap();
@@ -125,6 +154,18 @@ mod tests {
         spool.remove(7).unwrap();
         spool.remove(7).unwrap();
         assert_eq!(spool.load().unwrap(), [(document(8), 8)]);
+        let mut file = spool.create(11, "Report.pdf").unwrap();
+        spool.write(&mut file, b"%PDF-1.7").unwrap();
+        // The disk fills.
+        let spool = Spool { path: path.clone(), reserve: u64::MAX };
+        let full = |error: io::Error| {
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+            assert!(error.to_string().contains("make room"), "{error}");
+        };
+        full(spool.write(&mut file, b"more").unwrap_err());
+        full(spool.create(12, "Report.pdf").unwrap_err());
+        assert!(!path.join("12").exists());
+        assert_eq!(file.metadata().unwrap().len(), 8);
         fs::remove_dir_all(&path).unwrap();
     }
 }

@@ -169,6 +169,8 @@ pub(crate) fn job(job: &Job, now: u64, wanted: &Wanted<'_>) -> Group {
         attribute("job-printer-uri", vec![Value::text(tag::URI, PRINTER_URI)]),
         attribute("job-name", name(&job.ticket.title)),
         attribute("job-originating-user-name", name(&job.user)),
+        // What `lpstat -l` shows.
+        attribute("job-printer-state-message", texts(tag::TEXT, &[&job.words])),
         attribute("job-k-octets", vec![Value::number(tag::INTEGER, kilobytes)]),
         attribute("job-priority", vec![Value::number(tag::INTEGER, 50)]),
         attribute("job-media-sheets-completed", vec![Value::number(tag::INTEGER, impressions)]),

@@ -34,10 +34,14 @@ pub mod group {
     pub const END: u8 = 3;
     /// A printer.
     pub const PRINTER: u8 = 4;
+    /// What was asked for and is not done.
+    pub const UNSUPPORTED: u8 = 5;
 }
 
 /// Tags of values.
 pub mod tag {
+    /// In place of the values of an attribute that is not supported.
+    pub const UNSUPPORTED: u8 = 0x10;
     /// There is none yet.
     pub const NO_VALUE: u8 = 0x13;
     /// A number.

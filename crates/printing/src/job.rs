@@ -1,7 +1,7 @@
 //! A job of the printer: what a program wants of it, and how far it is. Under printer.rs. Knows one
 //! job; limits over all of them are the printer's.
 
-use crate::ipp::{Group, Message, group};
+use crate::ipp::{Attribute, Group, Message, Value, group, tag};
 use crate::link::Document;
 use crate::media::Paper;
 
@@ -86,6 +86,44 @@ impl Ticket {
     }
 }
 
+/// The options of a request that are not done, as IPP answers them (RFC 8011, section 4.1.7): one
+/// that the printer does not have without its values, and values that it does not have.
+pub(crate) fn unsupported(request: &Message) -> Vec<Attribute> {
+    let options = request.groups.iter().filter(|group| group.tag == group::JOB);
+    let options = options.flat_map(|group| &group.attributes);
+    let unsupported = options.filter_map(|option| match is_done(option) {
+        Some(true) => None,
+        Some(false) => Some(option.clone()),
+        None => {
+            let values = vec![Value { tag: tag::UNSUPPORTED, bytes: Vec::new() }];
+            Some(Attribute { name: option.name.clone(), values })
+        }
+    });
+    unsupported.collect()
+}
+
+/// Whether the printer does what an option says; None if it has no such option.
+fn is_done(option: &Attribute) -> Option<bool> {
+    let value = option.values.first()?;
+    let text = value.as_text().unwrap_or("");
+    let is_done = match option.name.as_str() {
+        "copies" => {
+            value.as_number().is_some_and(|copies| (1..=u32::from(COPIES_MAX)).contains(&copies))
+        }
+        "media" | "PageSize" | "PageRegion" => Paper::of_name(text).is_some(),
+        "sides" => matches!(text, "one-sided" | "two-sided-long-edge" | "two-sided-short-edge"),
+        "Duplex" => matches!(text, "None" | "DuplexNoTumble" | "DuplexTumble"),
+        "print-color-mode" => {
+            matches!(text, "auto" | "color" | "auto-monochrome" | "monochrome" | "bi-level")
+        }
+        "ColorModel" => matches!(text, "RGB" | "Gray"),
+        "job-sheets" => text == "none",
+        _ => return None,
+    };
+    // The start and the end of a job may have sheets of their own; other options have one value.
+    Some(is_done && (option.values.len() == 1 || option.values.iter().all(|other| other == value)))
+}
+
 /// Text for people in one line, cut off at a length.
 pub(crate) fn one_line(text: &str, bytes_max: usize) -> String {
     // Also what turns the direction of text or is invisible (Unicode's Cf): a title is shown beside
@@ -131,7 +169,8 @@ impl Stage {
         match self {
             Stage::Created { .. } => (4, "job-data-insufficient"),
             Stage::Incoming => (3, "job-incoming"),
-            Stage::Waiting => (3, "none"),
+            // A viewer, or the session process.
+            Stage::Waiting => (3, "resources-are-not-ready"),
             Stage::Sending => (5, "job-printing"),
             Stage::Completed => (9, "job-completed-successfully"),
             Stage::Canceled => (7, "job-canceled-by-user"),
@@ -169,7 +208,6 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ipp::{Attribute, Value, tag};
 
     fn request(options: &[(&str, Value)]) -> Message {
         let attributes = options.iter();

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use crate::attributes::{self, DEFAULT_TYPE, PrinterState, Wanted, attribute};
 use crate::ipp::{Attribute, Group, Message, Value, group, tag};
-use crate::job::{Job, Stage, Ticket, one_line};
+use crate::job::{Job, Stage, Ticket, one_line, unsupported};
 use crate::link::{self, Document, State};
 use crate::media::Paper;
 use crate::name::file_name;
@@ -51,15 +51,19 @@ mod operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ok = 0x0000,
+    Ignored = 0x0001,
     BadRequest = 0x0400,
     NotPossible = 0x0404,
     NotFound = 0x0406,
     TooLarge = 0x0408,
     Format = 0x040a,
+    Attributes = 0x040b,
     Compression = 0x040f,
     Internal = 0x0500,
     Operation = 0x0501,
+    Unavailable = 0x0502,
     Version = 0x0503,
+    Temporary = 0x0505,
     Busy = 0x0507,
     Documents = 0x0509,
 }
@@ -104,6 +108,10 @@ pub enum DocumentError {
     TooLarge,
     /// It did not arrive whole.
     Broken,
+    /// The job ended before it was there.
+    Cancelled,
+    /// There is no room for it; with numbers, for people.
+    Full(String),
     /// It could not be stored, for this reason.
     Disk(String),
 }
@@ -191,6 +199,13 @@ impl Printer {
         self.jobs.iter().filter(there).map(Job::document)
     }
 
+    /// The jobs that nobody wants any more: a session process that did not hear of it must not
+    /// offer them.
+    pub fn cancelled(&self) -> impl Iterator<Item = u32> {
+        let is_cancelled = |job: &&Job| job.stage == Stage::Canceled;
+        self.jobs.iter().filter(is_cancelled).map(|job| job.number)
+    }
+
     /// The job as a session process has to know it, once its document is stored; None if it has
     /// ended.
     pub fn document(&self, number: u32) -> Option<Document> {
@@ -240,14 +255,10 @@ impl Printer {
         match (request.code, target) {
             (operation::GET_DEFAULT, _) => Reply::Answer(self.printers(request, now)),
             (operation::GET_PRINTERS, _) | (operation::GET_JOBS, Target::Server) => Reply::Merge,
-            (operation::CANCEL_JOBS | operation::CANCEL_MY_JOBS, Target::Server) => {
-                self.cancel_all(now);
-                Reply::Forward
-            }
-            (operation::CANCEL_JOBS | operation::CANCEL_MY_JOBS, Target::Printer) => {
-                self.cancel_all(now);
-                Reply::Answer(answer(request, Status::Ok, Vec::new()))
-            }
+            (
+                operation::CANCEL_JOBS | operation::CANCEL_MY_JOBS,
+                Target::Server | Target::Printer,
+            ) => self.cancel_jobs(request, target, now),
             (_, Target::Server | Target::Other) => Reply::Forward,
             (operation::GET_PRINTER_ATTRIBUTES, Target::Printer) => {
                 Reply::Answer(self.printers(request, now))
@@ -257,7 +268,7 @@ impl Printer {
                 let words = unacceptable(request).or_else(|| unknown_format(request));
                 Reply::Answer(match words {
                     Some((status, words)) => refusal(request, status, &words),
-                    None => answer(request, Status::Ok, Vec::new()),
+                    None => accepted(request, Vec::new()),
                 })
             }
             (operation::CREATE_JOB | operation::PRINT_JOB, Target::Printer) => {
@@ -296,7 +307,10 @@ impl Printer {
             operation::CANCEL_JOBS | operation::CANCEL_MY_JOBS
                 if target(request) == Target::Server =>
             {
-                answer(request, Status::Ok, Vec::new())
+                match job_ids(request) {
+                    Some(_) => refusal(request, Status::NotFound, "There are no such jobs"),
+                    None => answer(request, Status::Ok, Vec::new()),
+                }
             }
             code => match target(request) {
                 Target::Other => {
@@ -308,6 +322,14 @@ impl Printer {
                     refusal(request, Status::Operation, &words)
                 }
             },
+        }
+    }
+
+    /// The answer where the system's server does not answer, for this reason.
+    pub fn without_answer(&self, request: &Message, why: &str, now: u64) -> Message {
+        match target(request) {
+            Target::Other => refusal(request, Status::Unavailable, why),
+            _ => self.alone(request, now),
         }
     }
 
@@ -362,7 +384,7 @@ impl Printer {
                 NO_SESSION.clone_into(&mut job.words);
                 let (group, document) = (attributes::new_job(job), job.document());
                 self.actions.push_back(Action::Tell(link::Message::Job(document)));
-                return answer(request, Status::Ok, vec![group]);
+                return accepted(request, vec![group]);
             }
             Err(DocumentError::Empty) => (Status::BadRequest, "The document is empty".to_owned()),
             Err(DocumentError::NotPdf) => {
@@ -376,9 +398,10 @@ impl Printer {
                     format!("The document has more than {limit} MiB; print fewer pages at a time");
                 (Status::TooLarge, words)
             }
-            Err(DocumentError::Broken) => {
+            Err(DocumentError::Broken | DocumentError::Cancelled) => {
                 (Status::BadRequest, "The document did not arrive whole".to_owned())
             }
+            Err(DocumentError::Full(words)) => (Status::Temporary, words),
             Err(DocumentError::Disk(error)) => {
                 (Status::Internal, format!("The document cannot be stored: {error}"))
             }
@@ -424,7 +447,7 @@ impl Printer {
         self.jobs.push(job);
         match has_document {
             true => Reply::Document { number, file },
-            false => Reply::Answer(answer(request, Status::Ok, vec![group])),
+            false => Reply::Answer(accepted(request, vec![group])),
         }
     }
 
@@ -476,10 +499,40 @@ impl Printer {
         Reply::Answer(answer(request, Status::Ok, Vec::new()))
     }
 
-    fn cancel_all(&mut self, now: u64) {
-        let waiting = self.jobs.iter().filter(|job| !job.stage.is_final());
-        let numbers: Vec<u32> = waiting.map(|job| job.number).collect();
+    /// Those that the request names, or all of the printer's; if one of those named cannot be
+    /// cancelled, none is (PWG 5100.11, section 5.1).
+    fn cancel_jobs(&mut self, request: &Message, target: Target, now: u64) -> Reply {
+        let Some(numbers) = job_ids(request) else {
+            let waiting = self.jobs.iter().filter(|job| !job.stage.is_final());
+            let numbers: Vec<u32> = waiting.map(|job| job.number).collect();
+            numbers.into_iter().for_each(|number| self.cancel_job(number, now));
+            return match target {
+                Target::Server => Reply::Forward,
+                _ => Reply::Answer(answer(request, Status::Ok, Vec::new())),
+            };
+        };
+        let is_theirs = |number: &u32| *number < NUMBER_MIN && target == Target::Server;
+        if numbers.iter().all(is_theirs) {
+            return Reply::Forward;
+        }
+        let is_waiting = |number: u32| self.find(number).is_some_and(|job| !job.stage.is_final());
+        let wrong: Vec<u32> = numbers.iter().copied().filter(|&n| !is_waiting(n)).collect();
+        if let Some(first) = wrong.first() {
+            let status = match self.find(*first) {
+                Some(_) => Status::NotPossible,
+                None => Status::NotFound,
+            };
+            let words = format!(
+                "Nothing is cancelled: the printer {PRINTER} has no job {first} that waits"
+            );
+            let values = wrong.iter().map(|&number| Value::number(tag::INTEGER, number)).collect();
+            let mut refused = refusal(request, status, &words);
+            let attributes = vec![attribute("job-ids", values)];
+            refused.groups.push(Group { tag: group::UNSUPPORTED, attributes });
+            return Reply::Answer(refused);
+        }
         numbers.into_iter().for_each(|number| self.cancel_job(number, now));
+        Reply::Answer(answer(request, Status::Ok, Vec::new()))
     }
 
     fn cancel_job(&mut self, number: u32, now: u64) {
@@ -591,13 +644,39 @@ fn path(uri: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or(path)
 }
 
-/// Why a request with a document cannot be carried out.
+/// The jobs that a request names; None if it names none.
+fn job_ids(request: &Message) -> Option<Vec<u32>> {
+    let named = request.operation("job-ids")?;
+    Some(named.values.iter().filter_map(Value::as_number).collect())
+}
+
+/// Why a request with a document, or for a job, cannot be carried out.
 fn unacceptable(request: &Message) -> Option<(Status, String)> {
-    let compression = request.group(group::OPERATION)?.text("compression")?;
-    (compression != "none").then(|| {
+    let operation = request.group(group::OPERATION)?;
+    if let Some(compression) = operation.text("compression").filter(|name| *name != "none") {
         let words = format!("Documents compressed by {compression:?} cannot be printed");
-        (Status::Compression, words)
-    })
+        return Some((Status::Compression, words));
+    }
+    let fidelity = operation.find("ipp-attribute-fidelity").and_then(|all| all.values.first());
+    let wants_all = fidelity.is_some_and(|value| value.bytes == [1]);
+    let first = unsupported(request).into_iter().next().filter(|_| wants_all)?;
+    Some((Status::Attributes, format!("The printer {PRINTER} does not do {:?}", first.name)))
+}
+
+/// The options of a request that are not done, for its answer.
+fn unsupported_group(request: &Message) -> Option<Group> {
+    let attributes = unsupported(request);
+    (!attributes.is_empty()).then_some(Group { tag: group::UNSUPPORTED, attributes })
+}
+
+/// The answer to a request that is carried out, maybe without some of its options.
+fn accepted(request: &Message, groups: Vec<Group>) -> Message {
+    match unsupported_group(request) {
+        None => answer(request, Status::Ok, groups),
+        Some(ignored) => {
+            answer(request, Status::Ignored, std::iter::once(ignored).chain(groups).collect())
+        }
+    }
 }
 
 /// For a program that asks before it prints. The document itself decides later.
@@ -618,6 +697,9 @@ fn refusal(request: &Message, status: Status, words: &str) -> Message {
     let mut message = answer(request, status, Vec::new());
     let words = Value::text(tag::TEXT, &one_line(words, 255));
     message.groups[0].attributes.push(attribute("status-message", vec![words]));
+    if status == Status::Attributes {
+        message.groups.extend(unsupported_group(request));
+    }
     message
 }
 

@@ -14,6 +14,8 @@ const VALIDATE_JOB: u16 = 0x0004;
 const CREATE_JOB: u16 = 0x0005;
 const SEND_DOCUMENT: u16 = 0x0006;
 const CANCEL_JOB: u16 = 0x0008;
+const CANCEL_JOBS: u16 = 0x0038;
+const CANCEL_MY_JOBS: u16 = 0x0039;
 const GET_JOB_ATTRIBUTES: u16 = 0x0009;
 const GET_JOBS: u16 = 0x000a;
 const GET_PRINTER_ATTRIBUTES: u16 = 0x000b;
@@ -168,7 +170,8 @@ fn what_cannot_be_printed_is_refused_in_words() {
         (DocumentError::Empty, 0x0400, "empty"),
         (DocumentError::TooLarge, 0x0408, "256 MiB"),
         (DocumentError::Broken, 0x0400, "whole"),
-        (DocumentError::Disk("no space left".to_owned()), 0x0500, "no space left"),
+        (DocumentError::Disk("read-only".to_owned()), 0x0500, "read-only"),
+        (DocumentError::Full("1 GiB stays free".to_owned()), 0x0505, "1 GiB stays free"),
     ] {
         let mut printer = printer();
         let request = to_printer(PRINT_JOB);
@@ -243,7 +246,7 @@ fn a_program_cancels_its_job() {
     assert_eq!(answered(&mut printer, &to_job(CANCEL_JOB, number)).code, 0x0404);
     // All of them, as `cancel -a` says it.
     let numbers = [print(&mut printer, "a"), print(&mut printer, "b")];
-    let all = named(to_printer(0x0038), "job-id", Value::number(tag::INTEGER, 0));
+    let all = named(to_printer(CANCEL_JOBS), "job-id", Value::number(tag::INTEGER, 0));
     assert_eq!(answered(&mut printer, &all).code, 0);
     assert_eq!(numbers.map(|number| state(&mut printer, number).0), [7, 7]);
     actions(&mut printer);
@@ -256,6 +259,87 @@ fn a_program_cancels_its_job() {
     assert_eq!(printer.document(number), None);
     assert_eq!(printer.handle_document(&request, number, Ok(1000), NOW).code, 0x0404);
     assert_eq!(actions(&mut printer), [Action::Remove(number), Action::Remove(number)]);
+}
+
+#[test]
+fn a_program_cancels_the_jobs_that_it_names_and_no_others() {
+    let mut printer = printer();
+    let [a, b, c] = ["a", "b", "c"].map(|title| print(&mut printer, title));
+    actions(&mut printer);
+    let server = || {
+        let uri = attribute("printer-uri", Value::text(tag::URI, "ipp://localhost/"));
+        request(CANCEL_JOBS, vec![uri], Vec::new())
+    };
+    let name = |mut request: Message, numbers: &[u32]| {
+        let values = numbers.iter().map(|&number| Value::number(tag::INTEGER, number)).collect();
+        let ids = Attribute { name: "job-ids".to_owned(), values };
+        request.groups[0].attributes.push(ids);
+        request
+    };
+    assert_eq!(answered(&mut printer, &name(to_printer(CANCEL_JOBS), &[b])).code, 0);
+    assert_eq!([a, b, c].map(|number| state(&mut printer, number).0), [3, 7, 3]);
+    assert_eq!(printer.cancelled().collect::<Vec<_>>(), [b]);
+    // One that has ended, one that never was, one of another server: nothing is cancelled.
+    for (wrong, code) in [(b, 0x0404), (c + 1, 0x0406), (12, 0x0406)] {
+        for request in [to_printer(CANCEL_MY_JOBS), server()] {
+            let refused = answered(&mut printer, &name(request, &[a, wrong]));
+            assert_eq!(refused.code, code, "{wrong}");
+            assert_eq!(refused.group(5).unwrap().number("job-ids"), Some(wrong));
+        }
+    }
+    assert_eq!([a, c].map(|number| state(&mut printer, number).0), [3, 3]);
+    let theirs = name(server(), &[12, 13]);
+    assert_eq!(printer.handle(&theirs, NOW), Reply::Forward);
+    assert_eq!(printer.alone(&theirs, NOW).code, 0x0406);
+    assert_eq!([a, c].map(|number| state(&mut printer, number).0), [3, 3]);
+    assert_eq!(answered(&mut printer, &name(server(), &[c, a])).code, 0);
+    assert_eq!([a, c].map(|number| state(&mut printer, number).0), [7, 7]);
+}
+
+#[test]
+fn options_that_are_not_done_are_told_and_the_job_is_kept() {
+    let mut printer = printer();
+    let range = [1_u32.to_be_bytes(), 2_u32.to_be_bytes()].concat();
+    let range = Value { tag: tag::RANGE, bytes: range };
+    let options = vec![
+        attribute("copies", Value::number(tag::INTEGER, 2)),
+        attribute("page-ranges", range),
+        attribute("number-up", Value::number(tag::INTEGER, 4)),
+        attribute("sides", Value::text(tag::KEYWORD, "tumbled")),
+        attribute("job-sheets", Value::text(tag::NAME, "none")),
+    ];
+    let uri = || vec![attribute("printer-uri", Value::text(tag::URI, PRINTER_URI))];
+    let check = |answer: &Message| {
+        let told = &answer.groups[1];
+        assert_eq!(told.tag, group::UNSUPPORTED);
+        let names: Vec<&str> = told.attributes.iter().map(|a| a.name.as_str()).collect();
+        assert_eq!(names, ["page-ranges", "number-up", "sides"]);
+        let tags: Vec<u8> = told.attributes.iter().map(|a| a.values[0].tag).collect();
+        assert_eq!(tags, [tag::UNSUPPORTED, tag::UNSUPPORTED, tag::KEYWORD]);
+    };
+    for code in [CREATE_JOB, VALIDATE_JOB] {
+        let answer = answered(&mut printer, &request(code, uri(), options.clone()));
+        assert_eq!(answer.code, 0x0001);
+        check(&answer);
+    }
+    let print = request(PRINT_JOB, uri(), options);
+    let Reply::Document { number, .. } = printer.handle(&print, NOW) else {
+        panic!("the document is wanted")
+    };
+    let answer = printer.handle_document(&print, number, Ok(1000), NOW);
+    assert_eq!((answer.code, answer.groups[2].number("job-id")), (0x0001, Some(number)));
+    check(&answer);
+    assert_eq!(printer.documents().next().unwrap().ticket.copies, 2);
+    // A program that wants all of it or nothing.
+    let exact = named(print, "ipp-attribute-fidelity", Value::boolean(true));
+    let refused = answered(&mut printer, &exact);
+    assert_eq!(refused.code, 0x040b);
+    check(&refused);
+    let offered = answered(&mut printer, &to_printer(GET_PRINTER_ATTRIBUTES));
+    let offered = offered.group(group::PRINTER).unwrap();
+    for name in ["page-ranges-supported", "number-up-supported"] {
+        assert_eq!(offered.find(name), None);
+    }
 }
 
 #[test]
@@ -305,6 +389,7 @@ fn printers_and_jobs_of_the_system_stay() {
         let other = request(PRINT_JOB, vec![uri], Vec::new());
         assert_eq!(printer.handle(&other, NOW), Reply::Forward);
         assert_eq!(printer.alone(&other, NOW).code, 0x0406);
+        assert_eq!(printer.without_answer(&other, "it is away", NOW).code, 0x0502);
     }
     let classes = request(GET_CLASSES, Vec::new(), Vec::new());
     assert_eq!(printer.handle(&classes, NOW), Reply::Forward);

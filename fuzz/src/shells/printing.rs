@@ -99,7 +99,7 @@ pub fn ipp_seeds() -> Vec<Vec<u8>> {
     }
     assert_eq!(run(&job), 1, "its document must be accepted");
     let mut lists = request(0x4002, to_all, Vec::new());
-    for code in [0x4001, 0x4005, 0x000a, 0x000b, 0x0004] {
+    for code in [0x4001, 0x4005, 0x000a, 0x000b, 0x0004, 0x0038] {
         lists.extend(request(code, to_all, Vec::new()));
         lists.extend(request(code, to_printer, Vec::new()));
     }
