@@ -25,7 +25,7 @@ use crate::SessionConfig;
 use crate::connection::{Event, Events};
 use crate::drops::{Dropped, Drops};
 use crate::printing::{PrintEvent, PrintLink};
-use printing::Printed;
+use printing::{Held, Printed};
 
 /// A day: how long files wait for a viewer that has left while it received them.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -87,7 +87,10 @@ struct Sending {
     /// The viewer and its number for the transfer; None while it is away.
     at: Option<(ViewerId, u32)>,
     instance: Option<[u8; INSTANCE_BYTES]>,
+    /// Since when it is offered to that viewer, or that is away.
     since: Micros,
+    /// Viewers that could not take the document, or did not answer.
+    held: Vec<Held>,
 }
 
 /// Files that a viewer sends.
@@ -148,18 +151,8 @@ pub(crate) struct Files {
 pub(crate) fn start(config: &SessionConfig, core: &mut Session, events: Events) -> Files {
     let FilesConfig { to_viewers, to_session } = config.files;
     let printing = config.printing.as_ref();
-    let mut files = Files {
-        disk: None,
-        to_viewers,
-        drops: None,
-        link: printing.map(|config| crate::printing::connect(config, events.clone())),
-        printed: Printed::default(),
-        next_key: 0,
-        sending: Vec::new(),
-        receiving: Vec::new(),
-        finished: Vec::new(),
-        notices: Vec::new(),
-    };
+    let mut files = Files::none(to_viewers);
+    files.link = printing.map(|config| crate::printing::connect(config, events.clone()));
     if !to_viewers && !to_session && printing.is_none() {
         return files;
     }
@@ -191,6 +184,22 @@ pub(crate) fn start(config: &SessionConfig, core: &mut Session, events: Events) 
 }
 
 impl Files {
+    /// No transfers, no disk and no printer.
+    fn none(to_viewers: bool) -> Files {
+        Files {
+            disk: None,
+            to_viewers,
+            drops: None,
+            link: None,
+            printed: Printed::default(),
+            next_key: 0,
+            sending: Vec::new(),
+            receiving: Vec::new(),
+            finished: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
     fn tell_disk(&self, task: DiskTask) {
         if let Some(disk) = &self.disk {
             disk.tell(task);
@@ -247,7 +256,8 @@ impl Files {
         let key = self.key();
         let (at, instance, origin) = (None, None, Origin::Program(outcome));
         let offer = None;
-        self.sending.push(Sending { key, offer, notify, origin, at, instance, since: now });
+        let (since, held) = (now, Vec::new());
+        self.sending.push(Sending { key, offer, notify, origin, at, instance, since, held });
         self.tell_disk(DiskTask::List { key, paths, purpose: FilePurpose::Sent });
     }
 
@@ -423,8 +433,15 @@ impl Files {
             }
             FileEvent::Answered { id, answer } => {
                 let Some(key) = sending(self, id) else { return };
-                if let Some(refusal) = refusal(answer) {
-                    self.end_sending(key, Err(refusal));
+                if matches!(answer, FileAnswer::Yes { .. } | FileAnswer::No) {
+                    self.prints_answered(viewer);
+                }
+                match refusal(answer) {
+                    Some(why) if answer != FileAnswer::No && self.is_print(key) => {
+                        self.hold_print(key, &why, core, now);
+                    }
+                    Some(why) => self.end_sending(key, Err(why)),
+                    None => {}
                 }
             }
             FileEvent::Wanted { id, entry, offset, bytes } => {
@@ -434,12 +451,22 @@ impl Files {
             }
             FileEvent::Ended { id, why } => {
                 let Some(key) = sending(self, id) else { return };
-                let outcome = match why {
-                    FileEnd::Done => Ok(()),
-                    FileEnd::Cancelled => Err(UNWANTED.to_owned()),
-                    why => Err(words(why).to_owned()),
-                };
-                self.end_sending(key, outcome);
+                if matches!(why, FileEnd::Done | FileEnd::Cancelled) {
+                    self.prints_answered(viewer);
+                }
+                match why {
+                    FileEnd::Done => self.end_sending(key, Ok(())),
+                    FileEnd::Cancelled => self.end_sending(key, Err(UNWANTED.to_owned())),
+                    FileEnd::Failed if self.is_print(key) => {
+                        let why = "nobody answered at the viewer, or it failed there";
+                        self.hold_print(key, why, core, now);
+                    }
+                    // The other reasons are the viewer's.
+                    why if why != FileEnd::Changed && self.is_print(key) => {
+                        self.hold_print(key, words(why), core, now);
+                    }
+                    why => self.end_sending(key, Err(words(why).to_owned())),
+                }
             }
         }
     }
@@ -509,7 +536,9 @@ impl Files {
                 Ok((offer, left_out)) => {
                     let sending = self.sending.iter_mut().find(|sending| sending.key == key);
                     if let Some(sending) = sending {
+                        let words = left_out_words(&offer, left_out);
                         sending.offer = Some(offer);
+                        self.notices.extend(words);
                         self.offer(key, core, viewers, now);
                     }
                 }
@@ -536,9 +565,7 @@ impl Files {
                 match start {
                     Ok(start) => {
                         let rest = &receiving.offer.entries()[start.entry as usize..];
-                        let words = left_out_words(&offer, left_out);
                         receiving.missing =
-                        self.notices.extend(words);
                             rest.iter().filter(|entry| entry.kind == FileKind::File).count();
                         end.answer(id, Some(start), now);
                         self.finish_if_complete(key);
@@ -659,6 +686,12 @@ fn received(paths: &[PathBuf], taken: bool) -> String {
     format!("Received {}{more} in {}{window}", names.join(", "), folder.display())
 }
 
+/// What people are told of what a folder contains and is not sent.
+fn left_out_words(offer: &Offer, left_out: LeftOut) -> Option<String> {
+    let name = offer.top_level().next().map_or("", |entry| entry.path.as_str());
+    left_out.words().map(|words| format!("Sending {name}: {words}"))
+}
+
 fn not_sent(why: &str) -> String {
     format!("Not sent to your computer: {why}")
 }
@@ -686,10 +719,4 @@ fn refusal(answer: FileAnswer) -> Option<String> {
         FileAnswer::TooLarge { limit } => format!("the viewer takes at most {limit} bytes"),
         FileAnswer::Busy => "too many transfers wait at the viewer; try again later".to_owned(),
     })
-/// What people are told of what a folder contains and is not sent.
-fn left_out_words(offer: &Offer, left_out: LeftOut) -> Option<String> {
-    let name = offer.top_level().next().map_or("", |entry| entry.path.as_str());
-    left_out.words().map(|words| format!("Sending {name}: {words}"))
-}
-
 }

@@ -38,6 +38,8 @@ pub struct PrintingConfig {
 /// An event for what is printed.
 #[derive(Debug)]
 pub(crate) enum PrintEvent {
+    /// The desk tells from here on of every job that has not ended.
+    Connected,
     /// A program prints this. After a restart of the desk it is told of again.
     Job(Document),
     /// A program does not want it any more.
@@ -111,6 +113,9 @@ async fn follow(
             "the printer is of another build of thinc (version {version} of the link, not \
                 {LINK_VERSION}); sessions that are started from now on print"
         )));
+    }
+    if events.send(Event::Files(FilesEvent::Print(PrintEvent::Connected))).await.is_err() {
+        return Ok(());
     }
     let (mut bytes, mut filled) = ([0; MESSAGE_BYTES_MAX], 0);
     loop {

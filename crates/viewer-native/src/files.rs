@@ -661,8 +661,8 @@ mod tests {
         let entry = FileEntry { kind: FileKind::File, size: 1, modified_ms: 0, path };
         let offer = Arc::new(Offer::new(FilePurpose::Sent, vec![entry]).unwrap());
         let asked = |key| {
-            let (id, offer) = (7, offer.clone());
-            Receiving { key, id, offer, stage: Stage::Asked, missing: 1 }
+            let (connection, id, offer) = (0, 7, offer.clone());
+            Receiving { key, connection, id, offer, stage: Stage::Asked, missing: 1 }
         };
         let choice = FilesChoice { to_viewer: true, to_session: true };
         let mut files = Files::new(choice, PrintChoice::Off);

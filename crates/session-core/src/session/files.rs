@@ -7,7 +7,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::file::FileMessage;
 
 use super::Session;
-use crate::viewer::{ViewerId, Violation};
+use crate::viewer::{Viewer, ViewerId, Violation};
 
 impl Session {
     /// How the session takes part in the transfer of files: `take` what viewers send, `give` what
@@ -40,6 +40,11 @@ impl Session {
     /// The viewer that typed last, if it is still connected.
     pub fn typed_last(&self) -> Option<ViewerId> {
         self.keyboard.typed_last()
+    }
+
+    /// The number of the newest input of this viewer: it changes while somebody is there.
+    pub fn newest_input(&self, id: ViewerId) -> Option<u32> {
+        self.viewer(id).map(Viewer::input_received)
     }
 
     /// What the shell shall do next with files; to be polled after viewers' messages and at

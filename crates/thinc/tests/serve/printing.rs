@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_files::{FileEvent, Offer, Printing, Start};
 use thinc_printing::ipp::{ANSWER_LIMITS, Attribute, Group, Message as Ipp, Value, group, tag};
-use thinc_protocol::file::{FileEnd, FilePurpose};
+use thinc_protocol::file::{FileAnswer, FileEnd, FilePurpose};
 use thinc_protocol::print::{PrintSides, PrintTicket};
 use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerMessage};
 
@@ -54,7 +54,7 @@ fn viewer(session: &Session, instance: u8) -> FileViewer {
     FileViewer::connect_with(
         session,
         instance,
-        ViewerCaps::PRINTS | ViewerCaps::NOTICE,
+        ViewerCaps::PRINTS | ViewerCaps::NOTICE | ViewerCaps::BRIEF_NOTICE,
         Printing::Receives,
     )
 }
@@ -269,6 +269,61 @@ fn a_job_waits_for_a_viewer_that_prints_and_the_person_may_refuse_it() {
     other.viewer.send(&ViewerMessage::Ping(1));
     let answer = other.viewer.until(|m| matches!(m, Message::Pong | Message::File(_)));
     assert_eq!(answer, Message::Pong);
+}
+
+#[test]
+fn a_job_that_no_viewer_takes_now_waits_and_lpstat_says_why() {
+    let session = session(&[]);
+    let mut first = viewer(&session, 1);
+    let job = number(&print(&session, "Report", &pdf(1000)));
+    let FileEvent::Offered { id, .. } = first.event() else { panic!("it is offered") };
+    first.end.refuse(id, FileAnswer::Busy);
+    first.speak();
+    let why = "too many transfers wait at the viewer; try again later";
+    first.until_told(&format!("Not printed yet: Report waits: {why}"));
+    let waits = format!("Waiting for a viewer that prints: {why}");
+    wait_for_words(&session, job, &waits);
+    assert_eq!(state(&session, job).0, 3, "it is pending");
+    let listed = cups(&session, "lpstat", &["-l", "-o"]);
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(text.contains(&waits) && text.contains("resources-are-not-ready"), "{listed:?}");
+    // The next viewer gets it, and leaves it unanswered: it waits again.
+    let mut second = viewer(&session, 2);
+    let FileEvent::Offered { id, .. } = second.event() else { panic!("it is offered") };
+    wait_for_state(&session, job, 5);
+    second.end.stop(id, FileEnd::Failed);
+    second.speak();
+    wait_for_state(&session, job, 3);
+    let mut third = viewer(&session, 3);
+    assert!(receive(&mut third).2 == pdf(1000));
+    wait_for_state(&session, job, 9);
+}
+
+#[test]
+fn a_cancelled_upload_ends_at_once_and_nothing_of_it_stays() {
+    let session = session(&[]);
+    let mut stream = UnixStream::connect(server(&session).unwrap()).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: l\r\nContent-Type: application/ipp\r\nContent-Length: \
+                100000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(&request(0x0002, None, Vec::new()).encode()).unwrap();
+    stream.write_all(&pdf(1000)).unwrap();
+    let job = wait_until("the document arrives", || {
+        let jobs = post(&session, &request(0x000a, None, Vec::new()), std::io::empty());
+        jobs.group(group::JOB)?.number("job-id")
+    });
+    assert_eq!(post(&session, &request(0x0008, Some(job), Vec::new()), std::io::empty()).code, 0);
+    // The program hears of it while it has most of the document still to send.
+    let (_, body) = read_http(&mut BufReader::new(&stream));
+    let answer = Ipp::decode(&body, ANSWER_LIMITS).unwrap().unwrap().0;
+    assert_eq!((answer.code, words(&answer)), (0x0404, "The job has ended"));
+    let ended = (&stream).read(&mut [0]);
+    let is_late = |error: &std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+    assert!(!matches!(ended, Ok(1)) && !ended.as_ref().is_err_and(is_late), "{ended:?}");
+    wait_until("nothing of it stays", || {
+        fs::read_dir(spool(&session)).unwrap().next().is_none().then_some(())
+    });
 }
 
 #[test]
