@@ -3,16 +3,20 @@
 //! output when it wrote what, by the clock of the whole machine. Knows PulseAudio's protocol from a
 //! program's side; nothing of X.
 
-use std::io::{BufReader, Cursor, Read as _, Write as _};
+use std::io::{BufReader, Cursor, IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pulseaudio::protocol::stream::{BufferAttr, StreamFlags};
 use pulseaudio::protocol::{
     self, AuthParams, AuthReply, ChannelMap, Command, CommandReply, CreatePlaybackStreamReply,
     MAX_VERSION, PlaybackStreamParams, Prop, Props, SampleFormat, SampleSpec, SetClientNameReply,
+    SetPlaybackStreamBufferAttrParams, SetPlaybackStreamBufferAttrReply,
 };
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, UCred, sendmsg};
+use rustix::process::{getgid, getpid, getuid};
 
 use crate::Error;
 use crate::observe::clock::now_ns;
@@ -70,7 +74,7 @@ impl Pattern {
 /// Plays; prints "began NS" before the first sample is written, "burst NS" before each burst, and
 /// "ended NS" once the server has played all.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let mut connection = Connection::open()?;
+    let mut connection = Connection::open(&server_path()?)?;
     let (channel, requested) = connection.create_stream(options.queue_ms)?;
     let mut generator = Generator::new(options.pattern);
     let end = Instant::now() + Duration::from_secs_f64(options.seconds);
@@ -86,9 +90,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
         }
         wanted = connection.wait_for_request(channel)?;
     }
-    connection.ask_ack(&Command::DrainPlaybackStream(channel))?;
+    connection.drain(channel, options.queue_ms)?;
     println!("ended {}", now_ns());
     Ok(())
+}
+
+/// A queue of so many milliseconds, which begins to play once it holds so many.
+fn buffer_attr(queue_ms: u32, prebuffer_ms: u32) -> BufferAttr {
+    let bytes = |ms: u32| RATE / 1000 * ms * FRAME_BYTES as u32;
+    BufferAttr {
+        target_length: bytes(queue_ms),
+        minimum_request_length: bytes(queue_ms.min(10) / 2),
+        pre_buffering: bytes(prebuffer_ms),
+        ..BufferAttr::default()
+    }
 }
 
 /// A connection to the sound server of the environment.
@@ -102,9 +117,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn open() -> Result<Connection, Error> {
-        let path = server_path()?;
-        let stream = UnixStream::connect(&path)
+    fn open(path: &Path) -> Result<Connection, Error> {
+        let stream = UnixStream::connect(path)
             .map_err(|error| format!("no PulseAudio at {}: {error}", path.display()))?;
         stream.set_read_timeout(Some(SERVER_LIMIT))?;
         let reader = BufReader::new(stream.try_clone()?);
@@ -125,16 +139,10 @@ impl Connection {
     }
 
     fn create_stream(&mut self, queue_ms: u32) -> Result<(u32, u32), Error> {
-        let bytes = |ms: u32| RATE / 1000 * ms * FRAME_BYTES as u32;
         let params = PlaybackStreamParams {
             sample_spec: SampleSpec { format: SampleFormat::S16Le, channels: 2, sample_rate: RATE },
             channel_map: ChannelMap::stereo(),
-            buffer_attr: BufferAttr {
-                target_length: bytes(queue_ms),
-                minimum_request_length: bytes(queue_ms.min(10) / 2),
-                pre_buffering: 0,
-                ..BufferAttr::default()
-            },
+            buffer_attr: buffer_attr(queue_ms, 0),
             flags: StreamFlags { adjust_latency: true, ..StreamFlags::default() },
             ..PlaybackStreamParams::default()
         };
@@ -142,11 +150,32 @@ impl Connection {
         Ok((reply.channel, reply.requested_bytes))
     }
 
+    /// Waits until the server has played all.
+    fn drain(&mut self, channel: u32, queue_ms: u32) -> Result<(), Error> {
+        // A stream that does not prebuffer never ends for PulseAudio: it plays silence instead.
+        let params = SetPlaybackStreamBufferAttrParams {
+            index: channel,
+            buffer_attr: buffer_attr(queue_ms, 1),
+            adjust_latency: true,
+            early_requests: false,
+        };
+        let _: SetPlaybackStreamBufferAttrReply =
+            self.ask(&Command::SetPlaybackStreamBufferAttr(params))?;
+        self.ask_ack(&Command::DrainPlaybackStream(channel))
+    }
+
     fn send(&mut self, command: &Command) -> Result<u32, Error> {
         self.number += 1;
         let mut bytes = Vec::new();
         protocol::write_command_message(&mut bytes, self.number, command, self.version)?;
-        self.stream.write_all(&bytes)?;
+        // As libpulse does: a server whose cookie is not in this home folder knows the user by it.
+        let user = UCred { pid: getpid(), uid: getuid(), gid: getgid() };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmCredentials(user)), "there is room for it");
+        let parts = [IoSlice::new(&bytes)];
+        let sent = sendmsg(&self.stream, &parts, &mut ancillary, SendFlags::NOSIGNAL)?;
+        self.stream.write_all(&bytes[sent..])?;
         Ok(self.number)
     }
 
@@ -312,8 +341,10 @@ impl Generator {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::observe::ear::Piece;
+    use crate::observe::ear::{Ear, Piece};
     use crate::observe::heard::{Tone, onsets_ns};
 
     fn heard(bytes: &[u8]) -> Piece {
@@ -336,6 +367,32 @@ mod tests {
         assert_eq!(onsets_ns(std::slice::from_ref(&piece)), [0]);
         let loud = piece.samples.iter().filter(|sample| sample.abs() > 0.4).count();
         assert_eq!(loud, BURST_SAMPLES);
+    }
+
+    /// Chromium writes no more than the server asks for, stops a stream by a flush and starts it
+    /// again.
+    #[test]
+    fn the_ear_asks_for_what_a_flush_threw_away_though_nothing_plays() {
+        let runtime = std::env::temp_dir().join(format!("thinc-flush-{}", std::process::id()));
+        let ear = Ear::start(&runtime).unwrap();
+        let mut connection = Connection::open(&runtime.join("pulse/native")).unwrap();
+        let (channel, requested) = connection.create_stream(20).unwrap();
+        // Half of it, of a queue that begins to play with all of it.
+        let params = SetPlaybackStreamBufferAttrParams {
+            index: channel,
+            buffer_attr: buffer_attr(20, 20),
+            adjust_latency: true,
+            early_requests: false,
+        };
+        let _: SetPlaybackStreamBufferAttrReply =
+            connection.ask(&Command::SetPlaybackStreamBufferAttr(params)).unwrap();
+        connection.ask_ack(&Command::PrebufPlaybackStream(channel)).unwrap();
+        let half = requested / 2;
+        connection.write(channel, &vec![0; half as usize]).unwrap();
+        connection.ask_ack(&Command::FlushPlaybackStream(channel)).unwrap();
+        assert_eq!(connection.wait_for_request(channel).unwrap(), half);
+        drop((connection, ear));
+        fs::remove_dir_all(&runtime).unwrap();
     }
 
     #[test]

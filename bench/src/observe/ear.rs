@@ -266,6 +266,19 @@ impl State {
         }
     }
 
+    /// Asks a program for what its streams lack, as after a flush: it may wait for that while
+    /// nothing is fetched.
+    fn ask(&mut self, program: &Program) {
+        for (&channel, stream) in &mut self.streams {
+            if stream.owner != program.index {
+                continue;
+            }
+            if let Some(length) = stream.take_request() {
+                program.tell(&Command::Request(Request { channel, length }));
+            }
+        }
+    }
+
     /// Fetches a period of every stream, and asks programs for more.
     fn fetch(&mut self, due_ns: u64, period: u64) {
         for (&channel, stream) in &mut self.streams {

@@ -183,6 +183,13 @@ fn command(site: &Site, group: Group, settings: &Path) -> Result<Command, Error>
         .env("GSETTINGS_BACKEND", "memory")
         .env("NO_AT_BRIDGE", "1");
     command.env("DBUS_SESSION_BUS_ADDRESS", "disabled:").env("XPRA_SOCKET_DIR", site.folder.path());
+    // For sound xpra runs itself by the first python3 in PATH, which may lack its modules.
+    let python = programs::find(PROGRAM).and_then(|xpra| python_of(&xpra)?.into_iter().next());
+    if let Some(folder) = python.as_deref().and_then(|python| Path::new(python).parent()) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(folders)?);
+    }
     Ok(command)
 }
 
@@ -232,17 +239,20 @@ fn major_version() -> Option<u32> {
     text.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty())?.parse().ok()
 }
 
+/// The Python that runs `xpra`, and its arguments; None if it is not a Python script.
+fn python_of(xpra: &Path) -> Option<Vec<String>> {
+    let script = fs::read(xpra).ok()?;
+    let first = String::from_utf8_lossy(&script).lines().next()?.to_owned();
+    let python = first.strip_prefix("#!").filter(|program| program.contains("python"))?;
+    Some(python.split_whitespace().map(str::to_owned).collect())
+}
+
 /// Whether the Python that runs `xpra` has gi's cairo module and PIL. Debian's package does not
 /// depend on them; without the first the client's window stays black, without the second no client
 /// is accepted. True if xpra is not a Python script.
 fn can_draw(xpra: &Path) -> bool {
-    let script = fs::read(xpra).unwrap_or_default();
-    let first = String::from_utf8_lossy(&script).lines().next().unwrap_or_default().to_owned();
-    let Some(python) = first.strip_prefix("#!").filter(|program| program.contains("python")) else {
-        return true;
-    };
-    let mut words = python.split_whitespace();
-    let Some(program) = words.next() else { return true };
+    let Some(words) = python_of(xpra) else { return true };
+    let Some((program, words)) = words.split_first() else { return true };
     let mut test = Command::new(program);
     test.args(words)
         .args(["-c", "import gi._gi_cairo, PIL"])

@@ -78,6 +78,7 @@ fn handle_command(shared: &Shared, program: &Program, bytes: &[u8]) -> bool {
     if let Err(error) = execute(&mut state, program, number, command) {
         refuse(program, number, error);
     }
+    state.ask(program);
     true
 }
 
