@@ -1,4 +1,5 @@
-//! Path 9/13: from pixels/plan.rs, to session-core/update.rs, which puts commands into an update.
+//! Path 9/13: from pixels/plan.rs, to session-core/delivery/ledger.rs, which puts commands into an
+//! update.
 //! Encodes planned pixels as commands: each kind has its command, and of two possible encodings the
 //! smaller is chosen. codec-dec decodes everything to the same pixels.
 //! Knows snapshots and bytes; never viewers, paths or time.

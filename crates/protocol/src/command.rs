@@ -1,4 +1,4 @@
-//! Path 9/13 and 11/13: written by codec-enc and session-core/update.rs, read by
+//! Path 9/13 and 11/13: written by codec-enc and session-core/delivery/ledger.rs, read by
 //! viewer-core/decode.rs.
 //! The display commands and their bytes in an update. Only COPY and KEEP read the viewer's
 //! framebuffer.

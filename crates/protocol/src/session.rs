@@ -1,4 +1,4 @@
-//! Path 10/13: from session-core/update.rs through transport, to viewer-core.
+//! Path 10/13: from session-core/delivery/ledger.rs through transport, to viewer-core.
 //! Messages from a session to a viewer, and their bytes; `command.rs` has the commands of an
 //! update. Knows fields and limits; never what a screen holds.
 

@@ -1,4 +1,4 @@
-//! Path 7/13: beside update.rs, which remembers the effects of its updates until they are known to
+//! Path 7/13: beside ledger.rs, which remembers the effects of its updates until they are known to
 //! be applied; from parts.rs.
 //! What commands do to stale pixels of their viewer: COPYs move them along, all other commands
 //! repair them. Knows the rectangles of commands; never their pixels.

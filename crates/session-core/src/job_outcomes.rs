@@ -1,10 +1,10 @@
-//! Path 10/13: beside update.rs, to the shell, which plans what a viewer keeps in its cache.
+//! Path 10/13: beside ledger.rs, to the shell, which plans what a viewer keeps in its cache.
 //! The outcome of each job: whether the viewer has applied all that the job sent.
 //! Knows job numbers; never what a job changed.
 
 use std::collections::VecDeque;
 
-use crate::update::JobId;
+use crate::delivery::ledger::JobId;
 
 /// The outcome of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

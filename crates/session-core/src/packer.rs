@@ -1,4 +1,4 @@
-//! Path 10/13: between update.rs, with commands in the order in which they are sent, and transport.
+//! Path 10/13: between ledger.rs, with commands in the order in which they are sent, and transport.
 //! How a shell packs a connection's commands and sends some as datagrams; session-core counts the
 //! resulting bytes. Knows bytes; never what they mean.
 

@@ -1,4 +1,4 @@
-//! Path 7/13: beside update.rs, whose updates are sent in parts.
+//! Path 7/13: beside ledger.rs, whose updates are sent in parts.
 //! An update's commands, divided into parts that are sent one by one, and the effects of each on a
 //! viewer's pixels. Knows commands and rectangles; never their pixels, nor when a part is sent.
 

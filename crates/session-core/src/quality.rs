@@ -11,8 +11,8 @@
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::ViewerCaps;
 
+use crate::delivery::ledger::JobId;
 use crate::effects::DeliveryOrder;
-use crate::update::JobId;
 
 /// Where bytes are packed after the pixel operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ const MEASURED_PIXELS: f64 = 8e6;
 /// than the next frame.
 pub(crate) const ENCODE_TIME_MAX: Micros = 16_667;
 /// Most jobs of one viewer that count as encoding work; no more wait between commit and sending.
-const WORK_MAX: usize = crate::update::UNSENT_MAX;
+const WORK_MAX: usize = crate::delivery::ledger::UNSENT_MAX;
 /// Microseconds per pixel of a job before one was measured: that of the middle level.
 const US_PER_PIXEL_INITIAL: f64 = 0.012;
 /// Weight of a new measurement of it.

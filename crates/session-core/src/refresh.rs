@@ -17,10 +17,10 @@ use thinc_protocol::video::VideoCommand;
 use thinc_region::{Rect, Region, Size};
 
 use crate::copies::CopyCommand;
+use crate::delivery::ledger::JobId;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::update::JobId;
 
 /// How long no lossy pixels were sent to a place before it is refreshed: six frames of a 60 Hz
 /// screen, so that a video of 10 frames a second is not at rest.

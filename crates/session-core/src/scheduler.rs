@@ -1,4 +1,4 @@
-//! Path 6/13: from command_queue.rs, to update.rs.
+//! Path 6/13: from command_queue.rs, to ledger.rs.
 //! Which pending pixels are committed next, and how many: real-time lane, then shortest remaining
 //! first (THINC §3.3). Knows areas, kinds, ages and room; never pixels, bytes of commands or
 //! sockets.

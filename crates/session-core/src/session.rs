@@ -34,9 +34,10 @@ use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 
 use crate::clipboard::ClipboardHub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::delivery::flow::PathStats;
+use crate::delivery::ledger::{Job, JobId, SnapshotVerdict};
 use crate::displays::Arrangement;
 use crate::figures::Figures;
-use crate::flow::PathStats;
 use crate::input::{Binding, KeyAction, Keyboard, Keymap};
 use crate::input_tracker::InputTracker;
 use crate::job_outcomes::JobOutcome;
@@ -48,7 +49,6 @@ use crate::quality::{Entropy, LossyPolicy, VideoPolicy};
 use crate::rights::Rights;
 use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
-use crate::update::{Job, JobId, SnapshotVerdict};
 use crate::video::PortFrame;
 use crate::view::Transform;
 use crate::viewer::{ProposalStats, SessionContext, Viewer, ViewerId, ViewerStats, Violation};
@@ -668,7 +668,7 @@ impl Session {
     /// with a granted cache whose updates arrive in order. To be polled until None after each
     /// acknowledgement and before each job is planned.
     pub fn poll_outcome(&mut self, id: ViewerId) -> Option<(JobId, JobOutcome)> {
-        self.viewer_mut(id)?.updates.outcomes.poll()
+        self.viewer_mut(id)?.delivery.ledger.outcomes.poll()
     }
 
     /// True once the viewer's last message was given to the transport.
@@ -939,7 +939,7 @@ impl Session {
     /// `poll_transmit`.
     pub fn handle_path(&mut self, id: ViewerId, figures: Option<PathStats>) {
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.flow.handle_path(figures);
+            viewer.delivery.flow.handle_path(figures);
         }
     }
 
@@ -947,7 +947,7 @@ impl Session {
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
         let pending_drawing = self.pending_drawing.as_ref().filter(|_| !self.viewers.is_empty());
         let pending_drawing = pending_drawing
-            .map(|pending_drawing| pending_drawing.since + crate::update::RECORD_AGE_MAX);
+            .map(|pending_drawing| pending_drawing.since + crate::delivery::ledger::RECORD_AGE_MAX);
         let resize = self.outputs.deadline();
         let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
         viewers.chain(pending_drawing).chain(resize).chain(self.keys_deadline()).min()

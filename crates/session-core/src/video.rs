@@ -16,12 +16,12 @@ use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::CommandQueue;
+use crate::delivery::ledger::{JobId, JobProgress};
 use crate::effects::DeliveryOrder;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
 use crate::quality::{RateEstimate, VideoPolicy};
-use crate::update::{JobId, JobProgress};
 
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
 use bitrate::BitrateControl;

@@ -31,13 +31,13 @@ use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::{CommandQueue, Echo, Lane};
+use crate::delivery::Delivery;
+use crate::delivery::ledger::{JobId, PartBytes, SnapshotVerdict, Written};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
 use crate::figures::Figures;
-use crate::flow::Flow;
 use crate::input::Locks;
 use crate::job::Rereads;
-use crate::loss_detection::LossDetection;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
@@ -47,7 +47,6 @@ use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::refresh::Refresh;
 use crate::rights::Rights;
 use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
-use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
 use background::Background;
@@ -272,9 +271,7 @@ pub(crate) struct Viewer {
     message_bytes_max: usize,
     area_max: u64,
     pub(crate) queue: CommandQueue,
-    pub(crate) updates: Updates,
-    pub(crate) flow: Flow,
-    loss_detection: LossDetection,
+    pub(crate) delivery: Delivery,
     pub(crate) quality: Adaptation,
     refresh: Refresh,
     pub(crate) videos: Videos,
@@ -367,9 +364,7 @@ impl Viewer {
             message_bytes_max,
             area_max: JOB_AREA_MAX.min((message_bytes_max - message_bytes_max / 4) as u64 / 4),
             queue,
-            updates: Updates::new(screen.scheduling),
-            flow: Flow::new(now),
-            loss_detection: LossDetection::default(),
+            delivery: Delivery::new(screen.scheduling, now),
             quality: Adaptation::new(hello.caps, screen.lossy),
             refresh: Refresh::default(),
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
@@ -432,7 +427,7 @@ impl Viewer {
     fn set_mutation(&mut self, mutation: Option<Mutation>) {
         self.mutation = mutation;
         self.queue.set_mutation(mutation);
-        self.updates.set_mutation(mutation);
+        self.delivery.ledger.set_mutation(mutation);
         self.refresh.set_mutation(mutation);
         self.videos.set_mutation(mutation);
     }
@@ -445,7 +440,7 @@ impl Viewer {
 
     pub(crate) fn grant_cache(&mut self, grant: CacheGrant) {
         self.control.cache = Some(grant);
-        self.updates.outcomes.want();
+        self.delivery.ledger.outcomes.want();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -507,17 +502,12 @@ impl Viewer {
         presented: Option<Presented>,
         now: Micros,
     ) -> Result<(), Violation> {
-        if update > self.updates.newest_seq {
-            return Err(Violation::AckAhead { acked: update, newest: self.updates.newest_seq });
+        if update > self.delivery.ledger.acked_seq {
+            self.applied(&(0..=update), true, now)?;
+            self.videos.acked(update);
         }
         if presented.is_some() {
             self.stats.presented = presented;
-        }
-        if update > self.updates.acked_seq {
-            self.updates.applied(&(0..=update), |_| {});
-            self.videos.acked(update);
-            self.flow.acked(update, now);
-            self.path_progressed(now);
         }
         Ok(())
     }
@@ -535,13 +525,13 @@ impl Viewer {
 
     /// Something of the screen waits to be sent, other than the refresh of lossy pixels.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.queue.is_empty() || self.updates.unsent_len() > 0
+        !self.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
     }
 
     /// Something waits to be sent or acknowledged, so the transport's statistics are of use.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_unsent()
-            || self.flow.in_flight() > 0
+            || self.delivery.flow.in_flight() > 0
             || !self.refresh.is_empty()
             || self.background.waits()
             || self.sound.as_ref().is_some_and(SoundLane::has_waiting)
@@ -629,7 +619,7 @@ impl Viewer {
                 barrier.state = BarrierState::Draining {
                     region: waiting.clone(),
                     copies: self.queue.copies().next().is_some(),
-                    job_end: self.updates.next_job(),
+                    job_end: self.delivery.ledger.next_job(),
                 };
             }
         }
@@ -642,7 +632,9 @@ impl Viewer {
         tag: u64,
         now: Micros,
     ) -> SnapshotVerdict {
-        let Some(update) = self.updates.committed(job) else { return SnapshotVerdict::Keep };
+        let Some(update) = self.delivery.ledger.committed(job) else {
+            return SnapshotVerdict::Keep;
+        };
         // Torn pixels are not wrong for long: the op that tore them is still to be translated.
         let moved = begin_before.is_some_and(|before| before != tag);
         // A snapshot that is read again has no tag yet.
@@ -663,7 +655,7 @@ impl Viewer {
 
     pub(crate) fn encode_took(&mut self, job: JobId, pixels: u64, took: Micros) {
         self.figures.encode.observe(took);
-        let update = self.updates.committed(job);
+        let update = self.delivery.ledger.committed(job);
         if update.is_some_and(|update| update.video) {
             // The time for a frame of a video tells nothing about pixels.
             return;
@@ -676,13 +668,13 @@ impl Viewer {
 
     /// Some of the job's commands; more follow. False if the viewer would refuse one of them.
     pub(crate) fn encoding(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
-        let Some(update) = self.updates.committed(job) else { return true };
+        let Some(update) = self.delivery.ledger.committed(job) else { return true };
         let video = update.video;
         // Data that does not compress becomes a little longer (zstd: a 256th).
         let most =
             (self.message_bytes_max - self.message_bytes_max / 128 - UPDATE_HEAD_BYTES) as u64;
-        let bytes = PartBytes { wanted: self.flow.update_bytes(), most };
-        let taken = self.updates.encoding(job, commands, self.queue.size(), bytes);
+        let bytes = PartBytes { wanted: self.delivery.flow.update_bytes(), most };
+        let taken = self.delivery.ledger.encoding(job, commands, self.queue.size(), bytes);
         if taken && video {
             self.videos.frame_encoded(job, commands, self.queue.size(), now);
         }
@@ -704,7 +696,7 @@ impl Viewer {
         if !self.encoding(job, commands, now) {
             return false;
         }
-        let Some(update) = self.updates.committed(job) else { return true };
+        let Some(update) = self.delivery.ledger.committed(job) else { return true };
         let (area, bytes) = (update.area, update.bytes_on_wire());
         self.estimate.learn(update.kind, area, bytes);
         if update.video {
@@ -713,7 +705,7 @@ impl Viewer {
             self.refresh.encoded(job, bytes);
         }
         self.quality.work_ends(job);
-        if let Err(echo) = self.updates.encoded(job) {
+        if let Err(echo) = self.delivery.ledger.encoded(job) {
             self.stats.equal_jobs += u64::from(area > 0);
             self.refresh.done(job);
             // Nothing visible changed, so the echo is still to come.
@@ -726,17 +718,17 @@ impl Viewer {
 
     /// The job's pixels are unavailable: they are stale, and its COPYs are sent all the same.
     pub(crate) fn cancelled(&mut self, job: JobId, now: Micros) {
-        if self.updates.committed(job).is_none() {
+        if self.delivery.ledger.committed(job).is_none() {
             return;
         }
         self.queue.read_cancelled(job.0);
         self.quality.work_ends(job);
         self.videos.cancelled(job);
-        if let Some(stale) = self.updates.cancelled(job) {
+        if let Some(stale) = self.delivery.ledger.cancelled(job) {
             self.stats.cancelled += 1;
             self.mark_stale(&stale, now);
         }
-        if let Err(Some(echo)) = self.updates.encoded(job) {
+        if let Err(Some(echo)) = self.delivery.ledger.encoded(job) {
             self.await_echo(echo);
         }
     }
@@ -745,7 +737,8 @@ impl Viewer {
     pub(crate) fn stale(&mut self, region: &Region, since: u64, now: Micros) {
         self.forget_retained(region);
         let stale = self
-            .updates
+            .delivery
+            .ledger
             .follow(region, since)
             .unwrap_or_else(|| Region::from(self.queue.size().rect()));
         self.mark_stale(&stale, now);
@@ -815,7 +808,7 @@ impl Viewer {
             SessionMessage::Pong(number).encode(out);
         }
         // The cursor is replaceable: while the path is full, the newest waits here.
-        if self.local_cursor && self.flow.may_send_real_time() {
+        if self.local_cursor && self.delivery.flow.may_send_real_time() {
             control.cursor.transmit(screen.pointer, out);
         }
         let wanted = screen.pointer.relative.is_wanted();
@@ -824,7 +817,7 @@ impl Viewer {
             SessionMessage::RelativeWanted(wanted).encode(out);
         }
         if let Some(people) = &mut self.people {
-            people.transmit(self.flow.may_send_real_time(), out);
+            people.transmit(self.delivery.flow.may_send_real_time(), out);
         }
         self.notices.transmit(out);
         self.news.transmit(out);
@@ -845,7 +838,7 @@ impl Viewer {
             return false;
         }
         self.transmit_control(screen, now, out);
-        self.flow.control_sent((out.len() - start) as u64);
+        self.delivery.flow.control_sent((out.len() - start) as u64);
         if let Some((code, reason)) = self.control.close.take() {
             SessionMessage::Close(Close { code, reason: &reason }).encode(out);
             self.control.closed = true;
@@ -859,23 +852,25 @@ impl Viewer {
         self.repeat(packer, now);
         self.probe_path(packer, now);
         let (epoch, size, mut datagram_bytes_sent) = (self.view.epoch, self.queue.size(), 0);
-        while let Some(at) = self.updates.next(now).filter(|_| !self.updates.is_full()) {
-            let (lane, bytes) = self.updates.next_bytes(at);
-            let may_go = self.flow.may_send(bytes, now);
-            if !(may_go || lane == Lane::RealTime && self.flow.may_send_real_time()) {
+        while let Some(at) =
+            self.delivery.ledger.next(now).filter(|_| !self.delivery.ledger.is_full())
+        {
+            let (lane, bytes) = self.delivery.ledger.next_bytes(at);
+            let may_go = self.delivery.flow.may_send(bytes, now);
+            if !(may_go || lane == Lane::RealTime && self.delivery.flow.may_send_real_time()) {
                 break;
             }
-            if out.len() - start >= self.flow.chunk_bytes() {
+            if out.len() - start >= self.delivery.flow.chunk_bytes() {
                 // The shell returns once this was sent; until then urgent updates can overtake the
                 // rest.
                 break;
             }
-            let before = out.len();
             let as_datagram = self.use_datagram(at, lane, packer.datagram_bytes(), now);
-            let Viewer { updates, refresh, videos, stats, figures, estimate, packed, .. } = self;
-            let (mut seq, mut ends_frame, mut datagram_bytes) = (0, false, 0);
-            updates.send(at, now, as_datagram, |outgoing| {
-                (seq, ends_frame) = (outgoing.seq, outgoing.end_of_frame);
+            let more = !self.queue.is_empty();
+            let Viewer { delivery, refresh, videos, stats, figures, estimate, packed, .. } = self;
+            let mut ends_frame = false;
+            let seq = delivery.send(at, as_datagram, more, now, |outgoing| {
+                ends_frame = outgoing.end_of_frame;
                 stats.updates += 1;
                 stats.echoes += u64::from(outgoing.echo.is_some());
                 if let Some(echo) = outgoing.echo {
@@ -890,7 +885,7 @@ impl Viewer {
                 }
                 packed.clear();
                 let update = Update {
-                    seq,
+                    seq: outgoing.seq,
                     after: outgoing.after,
                     epoch,
                     echo: outgoing.echo.map(|echo| echo.seq),
@@ -901,8 +896,11 @@ impl Viewer {
                 if as_datagram {
                     SessionMessage::Update(update).encode(packed);
                     packer.put_datagram(packed);
-                    datagram_bytes = packed.len();
-                    return outgoing.commands.len() as u64;
+                    datagram_bytes_sent += packed.len();
+                    return Written {
+                        commands: outgoing.commands.len() as u64,
+                        message: packed.len() as u64,
+                    };
                 }
                 // An empty update does not use the packing stream.
                 let packs = !outgoing.commands.is_empty() && !outgoing.is_frame;
@@ -913,17 +911,15 @@ impl Viewer {
                     outgoing.commands.len() as u64,
                     commands.len() as u64,
                 );
+                let before = out.len();
                 SessionMessage::Update(Update { packed: how, commands, ..update }).encode(out);
-                commands.len() as u64
+                Written { commands: commands.len() as u64, message: (out.len() - before) as u64 }
             });
             if self.packed.capacity() > PACKED_BYTES_KEPT {
                 self.packed = Vec::new();
             }
-            let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
-            self.flow.sent(seq, (out.len() - before + datagram_bytes) as u64, more, now);
             if as_datagram {
                 self.datagram_sent(seq, lane, now);
-                datagram_bytes_sent += datagram_bytes;
             } else if ends_frame {
                 // Nothing after the end of a frame: in one TLS record, the next frame's first part
                 // would delay it.
@@ -931,21 +927,22 @@ impl Viewer {
             }
         }
         self.transmit_pieces(now, start, out);
-        if self.flow.wants_marker() {
-            let before = out.len();
-            let seq = self.updates.send_marker();
-            let end_of_frame = !self.updates.frame_open;
-            SessionMessage::Update(Update {
-                seq,
-                after: 0,
-                epoch,
-                echo: None,
-                end_of_frame,
-                packed: None,
-                commands: &[],
-            })
-            .encode(out);
-            self.flow.sent(seq, (out.len() - before) as u64, false, now);
+        if self.delivery.flow.wants_marker() {
+            let end_of_frame = !self.delivery.ledger.frame_open;
+            self.delivery.send_marker(now, |seq| {
+                let before = out.len();
+                SessionMessage::Update(Update {
+                    seq,
+                    after: 0,
+                    epoch,
+                    echo: None,
+                    end_of_frame,
+                    packed: None,
+                    commands: &[],
+                })
+                .encode(out);
+                (out.len() - before) as u64
+            });
         }
         // A refresh shows what was drawn before any barrier that waits.
         if !self.barriers.is_empty()
@@ -955,7 +952,7 @@ impl Viewer {
         {
             let before = out.len();
             self.finish_barriers(out);
-            self.flow.control_sent((out.len() - before) as u64);
+            self.delivery.flow.control_sent((out.len() - before) as u64);
         }
         let bytes = out.len() - start + datagram_bytes_sent;
         self.stats.bytes += bytes as u64;
@@ -969,14 +966,13 @@ impl Viewer {
             && !self.videos.has_pending_commands()
             && !self.view.is_change_pending()
             && self.refresh.is_empty()
-            && self.updates.unsent_len() == 0
-            && self.flow.in_flight() == 0
+            && self.delivery.ledger.unsent_len() == 0
+            && self.delivery.flow.in_flight() == 0
     }
 
     pub(crate) fn check_invariants(&self) {
         self.queue.check_invariants();
-        self.updates.check_invariants();
-        self.flow.check_invariants();
+        self.delivery.check_invariants();
         self.refresh.check_invariants();
         self.videos.check_invariants(&self.queue);
         assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");

@@ -1,6 +1,6 @@
 //! Path 10/13: beside quic.rs; the congestion controller of a QUIC connection. From quinn, packet
-//! by packet, and back to it; what it learns about the path reaches session-core/flow.rs through
-//! [`Meter`]. Knows sizes and times of packets; never their contents.
+//! by packet, and back to it; what it learns about the path reaches session-core/delivery/flow.rs
+//! through [`Meter`]. Knows sizes and times of packets; never their contents.
 //!
 //! A display needs a short queue, and a packet loss must not halve its rate. Wireless paths lose
 //! packets all the time, so loss does not tell how full a path is: the delivery rate does. The

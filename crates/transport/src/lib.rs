@@ -1,4 +1,4 @@
-//! Path 10/13: from session-core/update.rs, to viewer-core/decode.rs.
+//! Path 10/13: from session-core/delivery/ledger.rs, to viewer-core/decode.rs.
 //! Links, pinned keys, and connections over QUIC or over TLS 1.3 and TCP; with the feature `server`
 //! also tokens and the session's identity. Knows bytes, addresses and secrets; never what the bytes
 //! mean after authentication.

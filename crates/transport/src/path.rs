@@ -1,6 +1,6 @@
 //! Path 10/13, and path back: statistics of a connection's path, over any transport.
 //! From the kernel's TCP (socket.rs), from QUIC (quic.rs) or through the broker (relay.rs), for
-//! session-core/flow.rs, which limits the bytes in flight. Knows numbers; never bytes.
+//! session-core/delivery/flow.rs, which limits the bytes in flight. Knows numbers; never bytes.
 
 use std::sync::Arc;
 

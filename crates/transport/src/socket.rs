@@ -1,6 +1,6 @@
 //! Path 10/13, and path back: the kernel's statistics of a TCP connection's path.
-//! From session-server, for session-core/flow.rs, which limits the bytes in flight; and from the
-//! viewer, for viewer-core/path_watch.rs. Knows sockets and numbers; never bytes.
+//! From session-server, for session-core/delivery/flow.rs, which limits the bytes in flight; and
+//! from the viewer, for viewer-core/path_watch.rs. Knows sockets and numbers; never bytes.
 
 use std::io;
 use std::mem::MaybeUninit;

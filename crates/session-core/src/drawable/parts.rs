@@ -1,4 +1,4 @@
-//! Path 4/13: to update.rs, which asks at commit.
+//! Path 4/13: to ledger.rs, which asks at commit.
 //! What a part of the screen was drawn as, in few rectangles.
 //! Knows the screen's tiles and videos; never pixels, so everything it claims is to be verified
 //! against them.

@@ -22,7 +22,7 @@ impl Session {
     /// The newest update on the stream that the viewer is known to have applied, and so all of them
     /// before it.
     pub fn acked_in_order(&self, id: ViewerId) -> u64 {
-        self.viewer(id).map_or(0, |viewer| viewer.updates.acked_in_order)
+        self.viewer(id).map_or(0, |viewer| viewer.delivery.ledger.acked_in_order)
     }
 
     /// A viewer has applied these updates, in any order; for transports that lose some. Ordered

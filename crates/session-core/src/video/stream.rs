@@ -9,7 +9,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::DrawHint;
 
 use super::{Coding, VideoOrigin, bitrate};
-use crate::update::JobId;
+use crate::delivery::ledger::JobId;
 
 /// Longest edge and farthest position of a place, as in the protocol.
 const PLACE_MAX: i32 = 32768;

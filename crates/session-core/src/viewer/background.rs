@@ -44,7 +44,7 @@ impl Background {
 impl Viewer {
     /// Something of the display waits to be sent.
     fn shows(&self) -> bool {
-        !self.queue.is_empty() || self.updates.unsent_len() > 0
+        !self.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
     }
 
     /// Offers of the clipboard, requests and answers: a few bytes each.
@@ -69,7 +69,10 @@ impl Viewer {
     pub(super) fn transmit_late_piece(&mut self, now: Micros, out: &mut Vec<u8>) {
         let late = self.background.waits_since.is_some_and(|since| now >= since + WAIT_MAX);
         let is_input_response = || {
-            self.updates.next(now).is_some_and(|at| self.updates.next_bytes(at).0 == Lane::RealTime)
+            self.delivery
+                .ledger
+                .next(now)
+                .is_some_and(|at| self.delivery.ledger.next_bytes(at).0 == Lane::RealTime)
         };
         if late && !is_input_response() {
             self.transmit_piece(LATE_BYTES, now, out);
@@ -87,13 +90,15 @@ impl Viewer {
         if self.shows() || out.len() > start {
             return;
         }
-        let most = self.flow.update_bytes() as usize;
-        while out.len() - start < self.flow.chunk_bytes() && self.transmit_piece(most, now, out) {}
+        let most = self.delivery.flow.update_bytes() as usize;
+        while out.len() - start < self.delivery.flow.chunk_bytes()
+            && self.transmit_piece(most, now, out)
+        {}
     }
 
     fn transmit_piece(&mut self, bytes_max: usize, now: Micros, out: &mut Vec<u8>) -> bool {
         let bytes = self.piece_bytes(now).min(bytes_max);
-        if bytes == 0 || !self.flow.may_send(bytes as u64, now) {
+        if bytes == 0 || !self.delivery.flow.may_send(bytes as u64, now) {
             return false;
         }
         let clip = self.clipboard.poll_piece(bytes, now).map(SessionMessage::Clip);
@@ -101,7 +106,7 @@ impl Viewer {
         let Some(piece) = clip.or_else(file) else { return false };
         let before = out.len();
         piece.encode(out);
-        self.flow.control_sent((out.len() - before) as u64);
+        self.delivery.flow.control_sent((out.len() - before) as u64);
         self.background.waits_since = None;
         true
     }
@@ -114,7 +119,7 @@ impl Viewer {
             if self.shows() {
                 Some(since + WAIT_MAX).filter(|&at| at > now)
             } else {
-                self.flow.room_at(now)
+                self.delivery.flow.room_at(now)
             }
         });
         let timeouts = [self.clipboard.poll_deadline(), self.background.files.poll_deadline()];

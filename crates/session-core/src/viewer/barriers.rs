@@ -8,9 +8,10 @@ use super::{BarrierState, Viewer};
 
 impl Viewer {
     pub(super) fn finish_barriers(&mut self, out: &mut Vec<u8>) {
-        let oldest_unsent = self.updates.unsent().next().map(|update| update.id);
+        let oldest_unsent = self.delivery.ledger.unsent().next().map(|update| update.id);
         let nothing_copies = self.queue.copies().next().is_none();
-        let (newest, datagram) = (self.updates.newest_seq, self.loss_detection.oldest_in_flight());
+        let (newest, datagram) =
+            (self.delivery.ledger.newest_seq, self.delivery.ledger.oldest_datagram());
         let mut pending = None;
         self.barriers.retain_mut(|barrier| {
             let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else {

@@ -8,12 +8,13 @@ use thinc_region::Region;
 use super::{BarrierState, SessionContext, Viewer};
 use crate::command_queue::{Kinds, Lane};
 use crate::copies::TakenCopies;
-use crate::quality::{ENCODE_TIME_MAX, Quality};
-use crate::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
-use crate::update::{
+use crate::delivery::Delivery;
+use crate::delivery::ledger::{
     Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
+use crate::quality::{ENCODE_TIME_MAX, Quality};
+use crate::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
 use crate::video::Coding;
 
 /// Fewest pixels of a job that is limited by encoding time: 16 ms for content that takes twenty
@@ -56,15 +57,15 @@ impl Viewer {
     fn room(&mut self, encode_work: Micros, now: Micros) -> Room {
         // The last places and their room are kept for input responses, which overtake unsent
         // updates.
-        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX
+        let crowded = self.delivery.ledger.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX
             || encode_work >= ENCODE_TIME_MAX;
-        let late = self.stalled_since.is_some() && !self.flow.may_send(u64::MAX, now);
+        let late = self.stalled_since.is_some() && !self.delivery.flow.may_send(u64::MAX, now);
         let read_in_time = self.view.transform.map_or(u64::MAX, |by| by.view_area(JOB_AREA_MAX));
         let encoded_in_time = self.quality.work_area(ENCODE_TIME_MAX.saturating_sub(encode_work));
         Room {
-            whole_bytes: self.flow.rate() * (FRAME_AGE_MAX / 2) / 1_000_000,
-            bytes: if crowded || late { 0 } else { self.flow.commit_room(now) },
-            real_time_bytes: self.flow.real_time_room(now),
+            whole_bytes: self.delivery.flow.rate() * (FRAME_AGE_MAX / 2) / 1_000_000,
+            bytes: if crowded || late { 0 } else { self.delivery.flow.commit_room(now) },
+            real_time_bytes: self.delivery.flow.real_time_room(now),
             area_max: self.area_max.min(encoded_in_time.max(WORK_AREA_MIN)).min(read_in_time),
             frames: !crowded && !late,
         }
@@ -80,24 +81,22 @@ impl Viewer {
         }
         let refresh =
             self.resync_pending.then_some(self.resync_from).into_iter().chain(self.view.due());
-        let lossy = self.refresh.due().filter(|_| self.updates.unsent_len() < UNSENT_MAX);
+        let lossy = self.refresh.due().filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
         let doubt = scheduler::doubt_due(&self.queue, idle)
-            .filter(|_| self.updates.unsent_len() < UNSENT_MAX);
-        let blocked = self.updates.unsent_len() >= UNSENT_MAX
-            || self.flow.commit_room(now) == 0 && !self.flow.may_send_real_time();
+            .filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
+        let blocked = self.delivery.ledger.unsent_len() >= UNSENT_MAX
+            || self.delivery.flow.commit_room(now) == 0 && !self.delivery.flow.may_send_real_time();
         let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_due(idle, now));
         let rest = self.videos.rests_at(now).filter(|_| !self.refresh.is_empty());
         let doubt = doubt.filter(|&due| due > now);
-        let waits = self.updates.unsent_len() > 0
+        let waits = self.delivery.ledger.unsent_len() > 0
             || !self.queue.is_empty() && self.is_due(idle, now)
             || lossy.is_some_and(|due| due <= now);
         let lossy = lossy.filter(|&due| due > now);
-        let paced = self.flow.room_at(now).filter(|_| waits);
+        let paced = self.delivery.flow.room_at(now).filter(|_| waits);
         refresh
             .chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX))
-            .chain(self.loss_detection.deadline())
-            .chain(self.loss_detection.repeats.deadline())
-            .chain(self.probe_due())
+            .chain(self.delivery.deadline())
             .chain(doubt)
             .chain(lossy)
             .chain(rest)
@@ -122,7 +121,7 @@ impl Viewer {
                 return Some(next);
             }
             let room = self.room(screen.encode_work, now);
-            let before = |rank| self.updates.bytes_before(rank, now);
+            let before = |rank| self.delivery.ledger.bytes_before(rank, now);
             let frame_decision = |stream| self.frame_decision(stream, now);
             let picked = scheduler::pick(
                 &self.queue,
@@ -151,8 +150,8 @@ impl Viewer {
 
     fn pick_doubt(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<NextCommit> {
         let due = scheduler::doubt_due(&self.queue, screen.idle)?;
-        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX;
-        if now < due && !self.draining() || crowded || self.flow.room(now) == 0 {
+        let crowded = self.delivery.ledger.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX;
+        if now < due && !self.draining() || crowded || self.delivery.flow.room(now) == 0 {
             return None;
         }
         let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
@@ -166,27 +165,29 @@ impl Viewer {
     /// Lossy pixels that are at rest.
     fn pick_refresh(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<NextCommit> {
         let room = self.room(screen.encode_work, now);
-        let bytes =
-            room.bytes.saturating_sub(self.updates.bytes_left()).min(self.flow.update_bytes());
+        let bytes = room
+            .bytes
+            .saturating_sub(self.delivery.ledger.bytes_left())
+            .min(self.delivery.flow.update_bytes());
         if bytes == 0 {
             return None;
         }
-        let Viewer { refresh, updates, queue, videos, flow, .. } = self;
+        let Viewer { refresh, delivery: Delivery { ledger, flow, .. }, queue, videos, .. } = self;
         let settle = |region: &mut Region| {
-            updates.settle(region);
+            ledger.settle(region);
             // A commit includes all queued COPYs.
             queue.copies().for_each(|copy| *region = copy.follow(region));
             region.subtract(&queue.pending());
             // A moving area would be lossless for no longer than a frame.
             region.subtract(&videos.active(now));
         };
-        let unsent = |job| updates.unsent().any(|update| update.id == job);
+        let unsent = |job| ledger.unsent().any(|update| update.id == job);
         let wanted = refresh.wanted(settle, unsent, now)?;
         let once = videos.pick_plain_frame(
             &wanted,
             refresh.bytes_per_pixel(),
             flow.rate(),
-            |job| updates.progress(job),
+            |job| ledger.progress(job),
             now,
         );
         let (stream, (region, bytes)) = match once {
@@ -222,12 +223,12 @@ impl Viewer {
     /// of it was one state of the screen.
     fn withdraw(&mut self, now: Micros) {
         let Some(before) =
-            now.checked_sub(FRAME_AGE_MAX).filter(|&before| self.updates.is_late(before))
+            now.checked_sub(FRAME_AGE_MAX).filter(|&before| self.delivery.ledger.is_late(before))
         else {
             return;
         };
         let drawn = self.queue.pending();
-        if let Some(taken) = self.updates.withdraw(&drawn, before) {
+        if let Some(taken) = self.delivery.ledger.withdraw(&drawn, before) {
             self.stalled_since.get_or_insert(now);
             self.withdrawn(&taken, now);
         }
@@ -262,30 +263,30 @@ impl Viewer {
         self.withdraw(now);
         if self.awaits_resumption(now)
             || self.control.close.is_some()
-            || self.updates.unsent_len() >= UNSENT_MAX
+            || self.delivery.ledger.unsent_len() >= UNSENT_MAX
         {
             return None;
         }
-        self.quality.update(self.flow.measured_rate(), now);
-        self.videos.update(self.flow.measured_rate(), &mut self.queue, now);
+        self.quality.update(self.delivery.flow.measured_rate(), now);
+        self.videos.update(self.delivery.flow.measured_rate(), &mut self.queue, now);
         let NextCommit { picked, verify, is_refresh } = self.pick(screen, now)?;
         let Picked { mut region, lane, bytes, since, kinds, stream } = picked;
         if lane == Lane::Normal && stream.is_none() {
             region = self.whole_tiles(region);
         }
         if lane == Lane::RealTime {
-            self.flow.spend_real_time(bytes);
-            if let Some(taken) = self.updates.withdraw_overlapping(&region) {
+            self.delivery.flow.spend_real_time(bytes);
+            if let Some(taken) = self.delivery.ledger.withdraw_overlapping(&region) {
                 self.withdrawn(&taken, now);
             }
         }
-        let id = self.updates.next_job();
+        let id = self.delivery.ledger.next_job();
         let (TakenCopies { copies, derived }, echo) = self.queue.commit(id.0, &region, &verify);
         let path_rates = self.path_rates();
         // Before the frame is committed: a new source requires a keyframe.
         let mut video_commands = Vec::new();
         let streams = self.videos.write_commands(stream, &mut video_commands);
-        let queueing_delay = self.flow.queueing_delay(self.updates.bytes_left());
+        let queueing_delay = self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left());
         let video = stream.and_then(|stream| {
             self.videos.commit(stream, (id, &region), is_refresh, path_rates, queueing_delay, now)
         });
@@ -312,7 +313,7 @@ impl Viewer {
         let mut quality = self.job_quality(lane, &region, &verify, now);
         if is_refresh {
             quality.lossy = None;
-            let takes = bytes * 1_000_000 / self.flow.rate().max(1);
+            let takes = bytes * 1_000_000 / self.delivery.flow.rate().max(1);
             self.refresh.committed(id, &region, takes, now);
         }
         if quality.lossy.is_some() || video.is_some() {
@@ -351,7 +352,7 @@ impl Viewer {
             packed: self.estimate.packed(kinds.most_expensive()),
             kind: kinds.most_expensive(),
         };
-        let committed = self.updates.commit(commit, self.queue.size(), now);
+        let committed = self.delivery.ledger.commit(commit, self.queue.size(), now);
         assert_eq!(committed, id, "a commit takes the number that was predicted");
         let geometry = self.geometry(screen);
         let part = geometry.shown.map_or(geometry.size.rect(), |shown| shown.part);
@@ -382,8 +383,8 @@ impl Viewer {
             hints: JobHints {
                 inline,
                 video: kinds == Kinds::VIDEO,
-                path_bytes_per_second: self.flow.rate(),
-                piece_area: self.estimate.piece_area(kinds, self.flow.update_bytes()),
+                path_bytes_per_second: self.delivery.flow.rate(),
+                piece_area: self.estimate.piece_area(kinds, self.delivery.flow.update_bytes()),
                 quality,
             },
         })

@@ -7,10 +7,10 @@ use crate::figures::Figures;
 impl Viewer {
     pub(crate) fn stats(&self) -> ViewerStats {
         ViewerStats {
-            rtt_us: self.flow.rtt(),
-            bytes_per_second: self.flow.rate(),
-            in_flight: self.flow.in_flight(),
-            budget: self.flow.budget(),
+            rtt_us: self.delivery.flow.rtt(),
+            bytes_per_second: self.delivery.flow.rate(),
+            in_flight: self.delivery.flow.in_flight(),
+            budget: self.delivery.flow.budget(),
             video: self.videos.stats(),
             ..self.stats
         }
@@ -18,7 +18,7 @@ impl Viewer {
 
     pub(crate) fn figures(&self) -> Figures {
         Figures {
-            round_trip: *self.flow.round_trips(),
+            round_trip: *self.delivery.flow.round_trips(),
             sent_bytes: self.stats.bytes,
             updates: self.stats.updates,
             ..self.figures

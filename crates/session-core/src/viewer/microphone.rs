@@ -118,7 +118,7 @@ impl Viewer {
 
     /// Its microphone is wanted from now on, or not.
     pub(crate) fn want_microphone(&mut self, wanted: bool, now: Micros) {
-        let is_mixed = self.updates.delivery_order() == DeliveryOrder::Mixed;
+        let is_mixed = self.delivery.ledger.delivery_order() == DeliveryOrder::Mixed;
         let Some(lane) = self.microphone.as_mut().filter(|lane| lane.want.wanted != wanted) else {
             return;
         };

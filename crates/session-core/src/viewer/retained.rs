@@ -130,7 +130,7 @@ impl Viewer {
             self.retained.tiles = Some(TileHashes::new(message.clone()));
             #[cfg(feature = "mutations")]
             self.retained.tiles.iter_mut().for_each(|tiles| tiles.mutation = self.mutation);
-            self.updates.show_next_at_once = true;
+            self.delivery.ledger.show_next_at_once = true;
         }
     }
 
@@ -199,8 +199,8 @@ impl Viewer {
     }
 
     /// So many of the job's pixels were retained: they tell nothing about the cost of their kind.
-    pub(crate) fn found_retained(&mut self, job: crate::update::JobId, pixels: u64) {
-        self.updates.leave_out(job, pixels);
+    pub(crate) fn found_retained(&mut self, job: crate::delivery::ledger::JobId, pixels: u64) {
+        self.delivery.ledger.leave_out(job, pixels);
         self.stats.retained_pixels += pixels;
     }
 }

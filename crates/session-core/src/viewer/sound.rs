@@ -99,7 +99,7 @@ impl Viewer {
     }
 
     fn sound_carriage(&self) -> Carriage {
-        match self.updates.delivery_order() {
+        match self.delivery.ledger.delivery_order() {
             DeliveryOrder::Mixed => Carriage::Datagrams,
             _ => Carriage::Stream,
         }
@@ -108,7 +108,7 @@ impl Viewer {
     /// How sound is coded for this viewer now; None: it is sent none.
     pub(crate) fn sound_quality(&mut self, now: Micros) -> Option<thinc_sound::Quality> {
         let carriage = self.sound_carriage();
-        let rate = match self.flow.measured_rate() {
+        let rate = match self.delivery.flow.measured_rate() {
             RateEstimate::Unknown => PathRate::Unknown,
             RateEstimate::AtLeast(rate) => PathRate::AtLeast(rate),
             RateEstimate::Measured(rate) => PathRate::Measured(rate),
@@ -120,7 +120,7 @@ impl Viewer {
     /// A coded frame of that quality.
     pub(crate) fn push_sound(&mut self, frame: CodedFrame, now: Micros) {
         let carriage = self.sound_carriage();
-        let is_lossy = self.loss_detection.is_path_lossy();
+        let is_lossy = self.delivery.is_path_lossy();
         let Some(lane) = &mut self.sound else { return };
         if is_lossy {
             lane.redundancy.expect_loss(now);
@@ -129,7 +129,7 @@ impl Viewer {
     }
 
     fn sound_rate(&self) -> Option<u64> {
-        match self.flow.measured_rate() {
+        match self.delivery.flow.measured_rate() {
             RateEstimate::Measured(rate) => Some(rate),
             RateEstimate::Unknown | RateEstimate::AtLeast(_) => None,
         }
@@ -150,7 +150,7 @@ impl Viewer {
         if let Some(format) = lane.sender.poll_format() {
             SessionMessage::SoundFormat(format).encode(out);
         }
-        self.flow.control_sent((out.len() - before) as u64);
+        self.delivery.flow.control_sent((out.len() - before) as u64);
         match self.sound_carriage() {
             Carriage::Datagrams => {
                 let _ = self.transmit_sound_datagrams(packer, now);
@@ -191,13 +191,13 @@ impl Viewer {
         now: Micros,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        if !self.flow.may_send_real_time() {
+        if !self.delivery.flow.may_send_real_time() {
             return None;
         }
         let lane = self.sound.as_mut()?;
         let bytes = lane.sender.poll(room, backs, now, out)?;
         self.stats.sounds += 1;
-        self.flow.control_sent(bytes as u64);
+        self.delivery.flow.control_sent(bytes as u64);
         Some(bytes)
     }
 

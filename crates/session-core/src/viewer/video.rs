@@ -9,10 +9,11 @@ use thinc_region::{Rect, Region};
 
 use super::{BarrierState, Viewer};
 use crate::command_queue::{FrameMerge, Kinds, Lane, Origin};
-use crate::flow::QUEUE_TIME;
+use crate::delivery::Delivery;
+use crate::delivery::flow::QUEUE_TIME;
+use crate::delivery::ledger::{JobId, JobProgress};
 use crate::mutation::mutated;
 use crate::scheduler::Rank;
-use crate::update::{JobId, JobProgress};
 use crate::video::{CODED_MAX, FrameDecision, PathRates, PortFrame};
 
 /// Longest queueing delay at which a frame is encoded. It is less than two frames of a video, so
@@ -88,7 +89,12 @@ impl Viewer {
             if origin.kinds.most_expensive() == Kinds::IMAGE.most_expensive()
                 && self.transform().is_none()
             {
-                self.videos.redrawn(region, &mut self.queue, self.flow.rate(), origin.since);
+                self.videos.redrawn(
+                    region,
+                    &mut self.queue,
+                    self.delivery.flow.rate(),
+                    origin.since,
+                );
             }
             return self.queue.draw(region, origin);
         };
@@ -106,7 +112,7 @@ impl Viewer {
         let screen = self.queue.size().rect();
         let readable_area_max = self.readable_area_max();
         let areas = areas.iter().filter(|area| area.area() <= readable_area_max);
-        self.videos.report_areas(areas, screen, &mut self.queue, self.flow.rate(), now);
+        self.videos.report_areas(areas, screen, &mut self.queue, self.delivery.flow.rate(), now);
     }
 
     /// Largest area of the view that may become a video. A frame is read at once, so it covers no
@@ -118,7 +124,7 @@ impl Viewer {
     /// Nearly all pixels of this part of the view were new when they were planned.
     pub(crate) fn fully_changed(&mut self, rect: &Rect, now: Micros) {
         if rect.area() <= self.readable_area_max() {
-            self.videos.fully_changed(rect, &mut self.queue, self.flow.rate(), now);
+            self.videos.fully_changed(rect, &mut self.queue, self.delivery.flow.rate(), now);
         }
     }
 
@@ -135,21 +141,21 @@ impl Viewer {
     /// The shell cannot continue a stream: its newest frame is sent as pixels.
     pub(crate) fn video_failed(&mut self, stream: u16, now: Micros) {
         if let Some((job, region)) = self.videos.stream_failed(stream, &mut self.queue, now) {
-            let stale = self.updates.follow_job(&region, job);
+            let stale = self.delivery.ledger.follow_job(&region, job);
             self.mark_stale(&stale.unwrap_or_else(|| self.queue.size().rect().into()), now);
         }
     }
 
     /// The rates of the viewer's path.
     pub(super) fn path_rates(&self) -> PathRates {
-        PathRates { rate: self.flow.rate(), window: self.flow.window_rate() }
+        PathRates { rate: self.delivery.flow.rate(), window: self.delivery.flow.window_rate() }
     }
 
     /// Whether a stream's frame may be committed now.
     pub(super) fn frame_decision(&self, stream: u16, now: Micros) -> FrameDecision {
         let decision = self.videos.frame_decision(
             stream,
-            |job| self.updates.progress(job),
+            |job| self.delivery.ledger.progress(job),
             self.path_rates(),
             now,
         );
@@ -166,20 +172,22 @@ impl Viewer {
     /// Queueing delay of a frame of so many bytes, behind the bytes in flight and the updates that
     /// go before it.
     fn queueing_delay_behind(&self, bytes: u64, now: Micros) -> Micros {
-        self.flow.queueing_delay(
-            self.updates.bytes_before(Rank::new(Lane::Normal, bytes, now, now), now),
+        self.delivery.flow.queueing_delay(
+            self.delivery.ledger.bytes_before(Rank::new(Lane::Normal, bytes, now, now), now),
         )
     }
 
     /// When a frame that waits for the path is to be checked again. A long frame is acknowledged
     /// only after it was shown, but the transport knows earlier that there is room for the next.
     pub(super) fn frames_due(&self, now: Micros) -> Option<Micros> {
-        let encoded = self.updates.unsent().any(|update| update.video);
+        let encoded = self.delivery.ledger.unsent().any(|update| update.video);
         let waits = self.queue.items().iter().any(|item| item.stream.is_some());
-        let sending = encoded.then(|| self.flow.queueing_delay(0).saturating_sub(QUEUE_TIME / 2));
+        let sending =
+            encoded.then(|| self.delivery.flow.queueing_delay(0).saturating_sub(QUEUE_TIME / 2));
         let committing = waits.then(|| {
-            self.flow
-                .queueing_delay(self.updates.bytes_left())
+            self.delivery
+                .flow
+                .queueing_delay(self.delivery.ledger.bytes_left())
                 .saturating_sub(QUEUED_FRAMES_TIME_MAX)
         });
         let queueing_delay = sending
@@ -192,11 +200,11 @@ impl Viewer {
 
     /// Counts frames that only the path, or an earlier frame waiting for it, delays.
     pub(super) fn delay_frames(&mut self, now: Micros) {
-        let Viewer { queue, videos, updates, flow, .. } = self;
+        let Viewer { queue, videos, delivery: Delivery { ledger, flow, .. }, .. } = self;
         let full = !flow.may_send(u64::MAX, now)
-            || flow.queueing_delay(updates.bytes_left()) > QUEUED_FRAMES_TIME_MAX;
+            || flow.queueing_delay(ledger.bytes_left()) > QUEUED_FRAMES_TIME_MAX;
         for stream in queue.items().iter().filter_map(|item| item.stream) {
-            let waits = |job: JobId| updates.progress(job) == JobProgress::Encoded;
+            let waits = |job: JobId| ledger.progress(job) == JobProgress::Encoded;
             if videos.waits_for_path(stream, waits, full) {
                 videos.delayed(stream, now);
             }

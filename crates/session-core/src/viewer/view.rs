@@ -64,10 +64,10 @@ impl Viewer {
         let by = by.map(|by| by.with_mutation(self.mutation));
         *transform = by;
         *epoch += 1;
-        self.updates.reset();
+        self.delivery.ledger.reset();
         self.quality.reset();
         self.refresh.reset();
-        self.videos.reset(self.updates.newest_seq);
+        self.videos.reset(self.delivery.ledger.newest_seq);
         self.queue.reset(size, now);
         self.frame_remaining.clear();
         self.forget.clear();
@@ -77,7 +77,7 @@ impl Viewer {
             if let BarrierState::Draining { region, copies, job_end } = &mut barrier.state {
                 *region = size.rect().into();
                 *copies = false;
-                *job_end = self.updates.next_job();
+                *job_end = self.delivery.ledger.next_job();
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Path 7/13 and 10/13: from scheduler.rs, through the shell's snapshot, plan and encoders, to
-//! transport.
-//! One viewer's updates from commit to acknowledgement: the order is fixed at commit, overlapping
-//! updates are sent in that order, and each is sent in parts, between which others may go. Knows
-//! regions, bytes and numbers; never pixels or sockets.
+//! Path 7/13 and 10/13: under delivery.rs, from scheduler.rs, through the shell's snapshot, plan
+//! and encoders, to transport.
+//! One viewer's updates from commit to fate: the order is fixed at commit, overlapping updates are
+//! sent in that order, and each is sent in parts, between which others may go. fates.rs has what
+//! follows. Knows regions, bytes and numbers; never pixels or sockets.
 
-mod delivery;
+mod fates;
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,6 @@ use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
 use crate::effects::{DeliveryOrder, Effects, spread};
 use crate::figures::CommandBytes;
-use crate::flow::UPDATES_IN_FLIGHT_MAX;
 pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
 use crate::job_outcomes::{JobOutcome, JobOutcomes};
 #[cfg(feature = "mutations")]
@@ -23,6 +22,9 @@ use crate::mutation::Mutation;
 use crate::mutation::mutated;
 use crate::parts::{Cut, Parts, Touched};
 use crate::scheduler::{PACKED_BYTES_MIN, PACKED_MIN, Rank, Scheduling};
+
+use super::flow::{Transmission, UPDATES_IN_FLIGHT_MAX};
+use super::loss_detection::SentDatagram;
 
 /// Most updates between commit and sending: one for every worker, and the small ones that overtake
 /// them.
@@ -214,10 +216,37 @@ pub(crate) struct Withdrawn {
     pub(crate) echo: Option<Echo>,
 }
 
+/// Bytes of a part that was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Of its commands, perhaps packed.
+    pub(crate) commands: u64,
+    /// Of its message.
+    pub(crate) message: u64,
+}
+
+/// What an update in flight is known by to the path's estimates.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) transmission: Transmission,
+    /// It was sent as a datagram, and may be lost: so many updates sent later were acknowledged.
+    datagram: Option<u32>,
+}
+
+impl InFlight {
+    pub(super) fn new(transmission: Transmission, as_datagram: bool) -> InFlight {
+        InFlight { transmission, datagram: as_datagram.then_some(0) }
+    }
+
+    pub(super) fn is_datagram(&self) -> bool {
+        self.datagram.is_some()
+    }
+}
+
 /// What is known about a sent update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckState {
-    InFlight,
+#[derive(Debug)]
+enum Fate {
+    InFlight(InFlight),
     Applied,
     /// It will not be applied. If it arrives late, the viewer applies its replacement after it, or
     /// discards it.
@@ -231,33 +260,47 @@ struct SentUpdate {
     /// Its job, and whether it is the last part of a job that was not discarded.
     job: Option<JobId>,
     is_last: bool,
-    ack: AckState,
-    /// It was sent as a datagram, and may be lost.
-    datagram: bool,
+    fate: Fate,
     touched: Touched,
     effects: Effects,
 }
 
 impl SentUpdate {
-    /// An update without commands.
-    fn nothing(seq: u64) -> SentUpdate {
-        SentUpdate {
-            seq,
-            job: None,
-            is_last: false,
-            ack: AckState::InFlight,
-            datagram: false,
-            touched: Touched::default(),
-            effects: Effects::default(),
+    fn in_flight(&self) -> Option<&InFlight> {
+        match &self.fate {
+            Fate::InFlight(in_flight) => Some(in_flight),
+            Fate::Applied | Fate::Lost => None,
+        }
+    }
+
+    /// Decides its fate, unless that is known.
+    fn decide(&mut self, fate: Fate) -> Option<InFlight> {
+        self.in_flight()?;
+        match std::mem::replace(&mut self.fate, fate) {
+            Fate::InFlight(in_flight) => Some(in_flight),
+            Fate::Applied | Fate::Lost => None,
         }
     }
 }
 
+/// An update that is sent now, before it is in flight.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Outgoing {
+    pub(super) seq: u64,
+    job: Option<JobId>,
+    is_last: bool,
+    touched: Touched,
+    effects: Effects,
+}
+
 /// One viewer's updates.
 #[derive(Debug, Default)]
-pub(crate) struct Updates {
+pub(crate) struct Ledger {
     unsent: VecDeque<UnsentUpdate>,
     sent: VecDeque<SentUpdate>,
+    /// Datagrams of these that are in flight.
+    datagrams: usize,
     /// `sent` has the effects of the updates after this one.
     history_after: u64,
     /// Rectangles in these effects.
@@ -316,9 +359,9 @@ pub(crate) struct PartBytes {
     pub(crate) most: u64,
 }
 
-impl Updates {
-    pub(crate) fn new(scheduling: Scheduling) -> Updates {
-        Updates { scheduling, ..Updates::default() }
+impl Ledger {
+    pub(crate) fn new(scheduling: Scheduling) -> Ledger {
+        Ledger { scheduling, ..Ledger::default() }
     }
 
     #[cfg(feature = "mutations")]
@@ -559,7 +602,8 @@ impl Updates {
         if mutated!(self.mutation, StaleDoesNotFollowCopies) {
             return Some(stale);
         }
-        let later = self.sent.iter().filter(|sent| sent.seq > since && sent.ack != AckState::Lost);
+        let later =
+            self.sent.iter().filter(|sent| sent.seq > since && !matches!(sent.fate, Fate::Lost));
         later.for_each(|sent| sent.effects.follow(&mut stale));
         self.unsent.iter().for_each(|update| update.follow(&mut stale));
         Some(stale)
@@ -654,15 +698,14 @@ impl Updates {
         (update.lane, update.on_wire(commands))
     }
 
-    /// Gives the next part of the update at `at` to `write`, which returns the bytes of its
-    /// commands on the wire.
-    pub(crate) fn send(
+    /// Gives the next part of the update at `at` to `write`. Returns what is to be remembered, and
+    /// its bytes.
+    pub(super) fn take_part(
         &mut self,
         at: usize,
         now: Micros,
-        datagram: bool,
-        write: impl FnOnce(OutgoingPart<'_>) -> u64,
-    ) {
+        write: impl FnOnce(OutgoingPart<'_>) -> Written,
+    ) -> (Outgoing, u64) {
         let update = &mut self.unsent[at];
         let part = update.parts.pop();
         let is_last = update.state == EncodeState::Encoded && update.parts.is_empty();
@@ -690,7 +733,7 @@ impl Updates {
         if let Some(part) = &part {
             // An applied update need not be waited for, and a lost one never comes.
             let meets = |sent: &&SentUpdate| {
-                sent.ack == AckState::InFlight && part.touched.conflicts(&sent.touched)
+                sent.in_flight().is_some() && part.touched.conflicts(&sent.touched)
             };
             let newest = self.sent.iter().rev().find(meets);
             after = newest
@@ -701,7 +744,7 @@ impl Updates {
             command_bytes = part.command_bytes;
         }
         let bytes = commands.len() as u64;
-        let wire = write(OutgoingPart {
+        let written = write(OutgoingPart {
             job,
             is_last,
             seq,
@@ -715,22 +758,26 @@ impl Updates {
             commands,
             command_bytes,
         });
-        let nothing = SentUpdate::nothing(seq);
-        let sent = match part {
-            Some(part) => SentUpdate { touched: part.touched, effects: part.effects, ..nothing },
-            None => nothing,
-        };
+        let (touched, effects) = part.map_or_else(
+            || (Touched::default(), Effects::default()),
+            |part| (part.touched, part.effects),
+        );
         let update = &mut self.unsent[at];
         update.last_seq = seq;
-        update.learn_packed_share(bytes, wire);
+        update.learn_packed_share(bytes, written.commands);
         let is_whole = is_last && !update.discarded;
-        self.remember(SentUpdate { job: Some(job), is_last: is_whole, datagram, ..sent });
         if is_last {
             self.remove(at);
         }
+        (Outgoing { seq, job: Some(job), is_last: is_whole, touched, effects }, written.message)
     }
 
-    fn remember(&mut self, sent: SentUpdate) {
+    /// It is in flight now.
+    pub(super) fn remember(&mut self, outgoing: Outgoing, in_flight: InFlight) {
+        let Outgoing { seq, job, is_last, touched, effects } = outgoing;
+        self.datagrams += usize::from(in_flight.is_datagram());
+        let sent =
+            SentUpdate { seq, job, is_last, fate: Fate::InFlight(in_flight), touched, effects };
         self.history_rects += sent.effects.rects();
         self.sent.push_back(sent);
         while self.history_rects > HISTORY_RECTS_MAX {
@@ -744,10 +791,44 @@ impl Updates {
     }
 
     /// An update without commands, for its acknowledgement.
-    pub(crate) fn send_marker(&mut self) -> u64 {
+    pub(super) fn marker(&mut self) -> Outgoing {
         self.newest_seq += 1;
-        self.remember(SentUpdate::nothing(self.newest_seq));
-        self.newest_seq
+        Outgoing {
+            seq: self.newest_seq,
+            job: None,
+            is_last: false,
+            touched: Touched::default(),
+            effects: Effects::default(),
+        }
+    }
+
+    /// What is in flight, from the oldest.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &InFlight> + Clone {
+        self.sent.iter().filter_map(SentUpdate::in_flight)
+    }
+
+    /// When the newest update in flight was sent.
+    pub(super) fn last_sent_at(&self) -> Micros {
+        let newest = self.sent.iter().rev().find_map(SentUpdate::in_flight);
+        newest.map_or(0, |sent| sent.transmission.sent_at)
+    }
+
+    /// The datagrams in flight, from the oldest.
+    pub(super) fn datagrams(&self) -> impl Iterator<Item = SentDatagram> {
+        let datagram = |sent: &SentUpdate| {
+            let in_flight = sent.in_flight()?;
+            Some(SentDatagram {
+                seq: sent.seq,
+                sent_at: in_flight.transmission.sent_at,
+                later_acked: in_flight.datagram?,
+            })
+        };
+        self.sent.iter().filter_map(datagram).take(self.datagrams)
+    }
+
+    /// The oldest datagram in flight.
+    pub(crate) fn oldest_datagram(&self) -> Option<u64> {
+        self.datagrams().next().map(|datagram| datagram.seq)
     }
 
     /// Returns a buffer for the next update.
@@ -787,8 +868,10 @@ impl Updates {
             self.sent.len() <= SENT_MAX + 1,
             "at most {SENT_MAX} sent updates are remembered, and a marker"
         );
-        let oldest = self.sent.front().is_none_or(|sent| sent.ack == AckState::InFlight);
+        let oldest = self.sent.front().is_none_or(|sent| sent.in_flight().is_some());
         assert!(oldest, "the oldest remembered update is in flight");
+        let datagrams = self.in_flight().filter(|sent| sent.is_datagram()).count();
+        assert_eq!(datagrams, self.datagrams, "the datagrams in flight are counted");
         assert!(self.acked_seq <= self.newest_seq, "only sent updates are acknowledged");
         let ordered = self.unsent.iter().zip(self.unsent.iter().skip(1)).all(|(a, b)| a.id < b.id);
         assert!(ordered, "updates wait in the order of their commits");

@@ -1,4 +1,4 @@
-//! Path 10/13, and path back: under update.rs, for updates that were sent.
+//! Path 10/13, and path back: under ledger.rs, for updates that were sent.
 //! Which updates are known to be applied or lost, and what follows for later ones. Knows regions
 //! and numbers; never pixels, bytes or times.
 
@@ -6,14 +6,14 @@ use std::ops::RangeInclusive;
 
 use thinc_region::Region;
 
-use super::{AckState, EncodeState, SentUpdate, Updates};
+use super::{EncodeState, Fate, InFlight, Ledger, SentUpdate};
 use crate::effects::{DeliveryOrder, Effects};
 use crate::job::JobId;
 use crate::job_outcomes::JobOutcome;
 use crate::mutation::mutated;
 use crate::parts::Touched;
 
-impl Updates {
+impl Ledger {
     /// The next part of the update at `at` may be sent as a datagram: it may be lost and waits for
     /// nothing in flight on the stream. Cached content and video streams depend on earlier updates,
     /// so they may not.
@@ -25,7 +25,8 @@ impl Updates {
         };
         let touched = &part.touched;
         let meets = |sent: &SentUpdate| {
-            !sent.datagram && sent.ack == AckState::InFlight && touched.conflicts(&sent.touched)
+            sent.in_flight().is_some_and(|in_flight| !in_flight.is_datagram())
+                && touched.conflicts(&sent.touched)
         };
         self.order == DeliveryOrder::Mixed
             && !touched.uses_slots()
@@ -35,19 +36,15 @@ impl Updates {
 
     /// Rule 5. Update `seq` will not be applied. Returns what the viewer lacks, after everything
     /// committed: all that it wrote, and what later updates copied from there, except what they
-    /// wrote over it. Empty if it is known to be applied.
+    /// wrote over it; the whole screen if that is None. None if its fate is known.
     ///
     /// Pixels that were equal to what it wrote, and so not sent by a later update, are included:
     /// only sent pixels repair.
-    pub(crate) fn lost(&mut self, seq: u64) -> Option<Region> {
-        let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq) else {
-            return Some(Region::new());
-        };
+    pub(in crate::delivery) fn lost(&mut self, seq: u64) -> Option<(InFlight, Option<Region>)> {
+        let at = self.sent.binary_search_by_key(&seq, |sent| sent.seq).ok()?;
         let sent = &mut self.sent[at];
-        if sent.ack != AckState::InFlight {
-            return Some(Region::new());
-        }
-        sent.ack = AckState::Lost;
+        let in_flight = sent.decide(Fate::Lost)?;
+        self.datagrams -= usize::from(in_flight.is_datagram());
         let writes = sent.touched.writes.clone();
         let (job, known) = (sent.job, seq > self.history_after);
         if let Some(job) = job {
@@ -56,7 +53,7 @@ impl Updates {
         self.discard_kept(Some(&writes).filter(|_| known), at);
         let stale = if known { self.follow(&writes, seq) } else { None };
         self.forget_sent();
-        stale
+        Some((in_flight, stale))
     }
 
     /// Some of a job, or something that a part of it refers to, is lost.
@@ -78,7 +75,7 @@ impl Updates {
         }
         let mut discarded = Vec::new();
         let mut stale = writes.cloned();
-        for sent in self.sent.iter().skip(at + 1).filter(|sent| sent.ack != AckState::Lost) {
+        for sent in self.sent.iter().skip(at + 1).filter(|sent| !matches!(sent.fate, Fate::Lost)) {
             let keeps = keeps_stale(&sent.touched, &sent.effects, &mut stale);
             discarded.extend(sent.job.filter(|_| keeps));
         }
@@ -96,34 +93,57 @@ impl Updates {
         discarded.into_iter().for_each(|job| self.discard(job));
     }
 
-    /// These updates were applied, in any order; `each` is called for those that were not known to
-    /// be.
-    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, mut each: impl FnMut(u64)) {
-        for sent in self
-            .sent
-            .iter_mut()
-            .filter(|sent| sent.ack == AckState::InFlight && seqs.contains(&sent.seq))
-        {
-            sent.ack = AckState::Applied;
-            if !sent.datagram {
-                self.acked_in_order = self.acked_in_order.max(sent.seq);
+    /// These updates were applied, in any order: those that were in flight, from the oldest.
+    /// [`Ledger::take_implied`] follows.
+    pub(in crate::delivery) fn take_applied(
+        &mut self,
+        seqs: &RangeInclusive<u64>,
+    ) -> impl Iterator<Item = InFlight> {
+        let from = self.sent.partition_point(|sent| sent.seq < *seqs.start());
+        let to = self.sent.partition_point(|sent| sent.seq <= *seqs.end()).max(from);
+        let Ledger { sent, acked_in_order, datagrams, .. } = self;
+        sent.range_mut(from..to).filter_map(|sent| {
+            let in_flight = sent.decide(Fate::Applied)?;
+            if in_flight.is_datagram() {
+                *datagrams -= 1;
+            } else {
+                *acked_in_order = sent.seq.max(*acked_in_order);
             }
-            each(sent.seq);
+            Some(in_flight)
+        })
+    }
+
+    /// So many updates from this one on were acknowledged for the first time: they count towards
+    /// the packet threshold of the datagrams sent before.
+    pub(in crate::delivery) fn count_later(&mut self, seq: u64, acked: u32) {
+        if acked == 0 || self.datagrams == 0 {
+            return;
         }
-        self.forget_sent();
+        for sent in self.sent.iter_mut().take_while(|sent| sent.seq < seq) {
+            if let Fate::InFlight(InFlight { datagram: Some(later_acked), .. }) = &mut sent.fate {
+                *later_acked += acked;
+            }
+        }
     }
 
     /// All updates on the stream before the newest one known to be applied are applied too, though
     /// the viewer reports only the newest gaps. `each` is called for them.
-    pub(crate) fn apply_implied(&mut self, mut each: impl FnMut(u64)) {
-        if self.order != DeliveryOrder::Mixed {
-            return;
-        }
-        let known = self.acked_in_order;
-        let unreported = |sent: &&mut SentUpdate| sent.ack == AckState::InFlight && !sent.datagram;
-        for sent in self.sent.iter_mut().take_while(|sent| sent.seq < known).filter(unreported) {
-            sent.ack = AckState::Applied;
-            each(sent.seq);
+    pub(in crate::delivery) fn take_implied(&mut self, mut each: impl FnMut(InFlight)) {
+        if self.order == DeliveryOrder::Mixed {
+            let before = self.sent.partition_point(|sent| sent.seq < self.acked_in_order);
+            let mut later = 0;
+            for sent in self.sent.range_mut(..before).rev() {
+                match &mut sent.fate {
+                    Fate::InFlight(InFlight { datagram: Some(later_acked), .. }) => {
+                        *later_acked += later;
+                    }
+                    Fate::InFlight(_) => {
+                        sent.decide(Fate::Applied).into_iter().for_each(&mut each);
+                        later += 1;
+                    }
+                    Fate::Applied | Fate::Lost => {}
+                }
+            }
         }
         self.forget_sent();
     }
@@ -132,15 +152,17 @@ impl Updates {
     pub(crate) fn is_in_flight(&self, seq: u64) -> bool {
         self.sent
             .binary_search_by_key(&seq, |sent| sent.seq)
-            .is_ok_and(|at| self.sent[at].ack == AckState::InFlight)
+            .is_ok_and(|at| self.sent[at].in_flight().is_some())
     }
 
     /// Pixels before the first update in flight cannot become stale. Only then is a job applied,
     /// since what it keeps is made of earlier pixels.
     fn forget_sent(&mut self) {
-        while let Some(sent) = self.sent.pop_front_if(|sent| sent.ack != AckState::InFlight) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.in_flight().is_none()) {
             self.acked_seq = sent.seq;
-            if let Some(job) = sent.job.filter(|_| sent.is_last && sent.ack == AckState::Applied) {
+            if let Some(job) =
+                sent.job.filter(|_| sent.is_last && matches!(sent.fate, Fate::Applied))
+            {
                 self.outcomes.push(job, JobOutcome::Applied);
             }
             self.forget_effects(&sent);

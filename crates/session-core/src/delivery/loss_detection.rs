@@ -1,4 +1,4 @@
-//! Path 10/13, and path back: beside update.rs, some of whose updates are sent as datagrams, which
+//! Path 10/13, and path back: beside ledger.rs, some of whose updates are sent as datagrams, which
 //! the transport does not retransmit.
 //! Decides which datagrams are lost: by packet threshold and time threshold as in RFC 9002, 6.1.
 //! Unlike there, an expired probe timeout also declares a loss, because a lost update is made again
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
-use crate::repeats::Repeats;
+use super::repeats::Repeats;
 
 /// An update is lost once this many later ones were acknowledged (RFC 9002, section 6.1.1).
 const PACKET_THRESHOLD: u32 = 3;
@@ -53,18 +53,18 @@ const LOSS_RATE_WEIGHT: f32 = 1.0 / 32.0;
 /// saves.
 const LOSSY_PATH_RATE: f32 = 0.005;
 
+/// A datagram in flight.
 #[derive(Clone, Copy, Debug)]
-struct SentDatagram {
-    seq: u64,
-    sent_at: Micros,
+pub(super) struct SentDatagram {
+    pub(super) seq: u64,
+    pub(super) sent_at: Micros,
     /// Updates sent later that were acknowledged.
-    later_acked: u32,
+    pub(super) later_acked: u32,
 }
 
-/// One viewer's datagrams in flight.
+/// What one viewer's path does to datagrams.
 #[derive(Debug)]
-pub(crate) struct LossDetection {
-    in_flight: VecDeque<SentDatagram>,
+pub(super) struct LossDetection {
     declared_lost: VecDeque<SentDatagram>,
     /// Smoothed round trip and RTT variance; None before one was measured.
     rtt: Option<(Micros, Micros)>,
@@ -82,14 +82,13 @@ pub(crate) struct LossDetection {
     probed_at: Micros,
     loss_rate: f32,
     /// Datagrams that are sent a second time before their loss is known.
-    pub(crate) repeats: Repeats,
+    pub(super) repeats: Repeats,
 }
 
 impl Default for LossDetection {
     /// A path counts as lossy until it has proved otherwise.
     fn default() -> LossDetection {
         LossDetection {
-            in_flight: VecDeque::new(),
             declared_lost: VecDeque::new(),
             rtt: None,
             pto_count: 0,
@@ -107,32 +106,35 @@ impl Default for LossDetection {
 
 impl LossDetection {
     /// A datagram was sent.
-    pub(crate) fn sent(&mut self, seq: u64, now: Micros) {
-        self.in_flight.push_back(SentDatagram { seq, sent_at: now, later_acked: 0 });
+    pub(super) fn sent(&mut self, now: Micros) {
         self.last_sent_at = now;
     }
 
     /// False while the path seems to drop all datagrams.
-    pub(crate) fn may_send_datagram(&self, now: Micros) -> bool {
+    pub(super) fn may_send_datagram(&self, now: Micros) -> bool {
         self.consecutive_losses < DATAGRAM_BLACKHOLE_LOSSES
             || self.last_sent_at + DATAGRAM_BLACKHOLE_TIME <= now
     }
 
-    /// These updates were acknowledged, some of them perhaps before. `prompt`: the acknowledgement
-    /// was sent as soon as they arrived, so that it measures the round trip.
-    pub(crate) fn acknowledged(&mut self, seqs: &RangeInclusive<u64>, prompt: bool, now: Micros) {
-        let newest =
-            self.in_flight.iter().rev().find(|datagram| seqs.contains(&datagram.seq)).copied();
-        if let Some(newest) = newest {
+    /// These updates were acknowledged, some of them perhaps before; so many datagrams for the
+    /// first time, of which the newest was sent then. `prompt`: the acknowledgement was sent as
+    /// soon as they arrived, so that it measures the round trip.
+    pub(super) fn acknowledged(
+        &mut self,
+        seqs: &RangeInclusive<u64>,
+        datagrams: usize,
+        newest_sent_at: Option<Micros>,
+        prompt: bool,
+        now: Micros,
+    ) {
+        if let Some(sent_at) = newest_sent_at {
             if prompt {
-                self.measure(now.saturating_sub(newest.sent_at).max(1));
+                self.measure(now.saturating_sub(sent_at).max(1));
                 self.spurious_losses = 0;
             }
             self.pto_count = 0;
         }
-        let before = self.in_flight.len();
-        self.in_flight.retain(|datagram| !seqs.contains(&datagram.seq));
-        for _ in self.in_flight.len()..before {
+        for _ in 0..datagrams {
             self.loss_rate -= self.loss_rate * LOSS_RATE_WEIGHT;
             self.consecutive_losses = 0;
         }
@@ -148,14 +150,6 @@ impl LossDetection {
                 self.loss_rate = (self.loss_rate - LOSS_RATE_WEIGHT).max(0.0);
                 (self.pto_count, self.consecutive_losses) = (0, 0);
             }
-        }
-    }
-
-    /// Update `seq`, a datagram or not, was acknowledged for the first time: counts towards the
-    /// packet threshold of the datagrams sent before it.
-    pub(crate) fn later_acked(&mut self, seq: u64) {
-        for datagram in self.in_flight.iter_mut().take_while(|datagram| datagram.seq < seq) {
-            datagram.later_acked += 1;
         }
     }
 
@@ -183,14 +177,14 @@ impl LossDetection {
         sent_at + (pto << self.pto_count.min(8)).min(pto.max(PTO_MAX))
     }
 
-    /// When the next datagram is declared lost, if no further acknowledgement arrives.
-    pub(crate) fn deadline(&self) -> Option<Micros> {
-        self.in_flight.iter().map(|datagram| self.lost_at(datagram)).min()
+    /// When the next of these is declared lost, if no further acknowledgement arrives.
+    pub(super) fn deadline(&self, in_flight: impl Iterator<Item = SentDatagram>) -> Option<Micros> {
+        in_flight.map(|datagram| self.lost_at(&datagram)).min()
     }
 
     /// When the path is to be probed, if nothing was acknowledged since `unacked_since` of the
     /// updates in flight, datagrams or not, the last of which was sent at `sent_at`.
-    pub(crate) fn probe_due(&self, unacked_since: Micros, sent_at: Micros, rtt: Micros) -> Micros {
+    pub(super) fn probe_due(&self, unacked_since: Micros, sent_at: Micros, rtt: Micros) -> Micros {
         if self.is_path_lossy() {
             let last_activity = unacked_since.max(sent_at);
             let step = (rtt / TAIL_PROBE_PART).clamp(TAIL_PROBE_MIN, PROBE_INTERVAL);
@@ -204,19 +198,17 @@ impl LossDetection {
     }
 
     /// A probe was sent.
-    pub(crate) fn probe_sent(&mut self, now: Micros) {
+    pub(super) fn probe_sent(&mut self, now: Micros) {
         self.probed_at = now;
     }
 
-    /// The oldest datagram in flight.
-    pub(crate) fn oldest_in_flight(&self) -> Option<u64> {
-        self.in_flight.front().map(|datagram| datagram.seq)
-    }
-
-    /// Declares a datagram lost, if one is by now.
-    pub(crate) fn poll_lost(&mut self, now: Micros) -> Option<u64> {
-        let at = self.in_flight.iter().position(|datagram| self.lost_at(datagram) <= now)?;
-        let lost = self.in_flight.remove(at)?;
+    /// Declares the first of these lost that is by now.
+    pub(super) fn declare_lost(
+        &mut self,
+        mut in_flight: impl Iterator<Item = SentDatagram>,
+        now: Micros,
+    ) -> Option<u64> {
+        let lost = in_flight.find(|datagram| self.lost_at(datagram) <= now)?;
         if lost.sent_at >= self.loss_counted_at {
             self.consecutive_losses += 1;
             self.loss_counted_at = now;
@@ -229,11 +221,6 @@ impl LossDetection {
         Some(lost.seq)
     }
 
-    /// The viewer will not apply this update.
-    pub(crate) fn discarded(&mut self, seq: u64) {
-        self.in_flight.retain(|datagram| datagram.seq != seq);
-    }
-
     fn remember_lost(&mut self, lost: SentDatagram) {
         self.loss_rate += (1.0 - self.loss_rate) * LOSS_RATE_WEIGHT;
         if self.declared_lost.len() == DECLARED_LOST_MAX {
@@ -243,18 +230,8 @@ impl LossDetection {
     }
 
     /// The path loses so much that needless repeats cost less than waiting for retransmissions.
-    pub(crate) fn is_path_lossy(&self) -> bool {
+    pub(super) fn is_path_lossy(&self) -> bool {
         self.loss_rate > LOSSY_PATH_RATE
-    }
-
-    #[cfg(test)]
-    fn loss_rate(&self) -> f32 {
-        self.loss_rate
-    }
-
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.in_flight.len()
     }
 }
 
@@ -264,72 +241,104 @@ mod tests {
 
     const RTT: Micros = 40_000;
 
-    /// After 20 datagrams that were acknowledged one round trip later.
-    fn measured() -> (LossDetection, u64, Micros) {
-        let mut detection = LossDetection::default();
-        let mut now = 0;
-        for seq in 1..=20 {
-            detection.sent(seq, now);
-            now += RTT;
-            detection.acknowledged(&(1..=seq), true, now);
-        }
-        assert_eq!((detection.len(), detection.deadline()), (0, None));
-        (detection, 20, now)
+    /// A path and its datagrams in flight.
+    #[derive(Default)]
+    struct TestPath {
+        detection: LossDetection,
+        in_flight: Vec<SentDatagram>,
     }
 
-    fn all_lost(detection: &mut LossDetection, now: Micros) -> Vec<u64> {
-        std::iter::from_fn(|| detection.poll_lost(now)).collect()
+    impl TestPath {
+        fn sent(&mut self, seq: u64, now: Micros) {
+            self.detection.sent(now);
+            self.in_flight.push(SentDatagram { seq, sent_at: now, later_acked: 0 });
+        }
+
+        fn acknowledged(&mut self, seqs: &RangeInclusive<u64>, prompt: bool, now: Micros) {
+            let acked = self.in_flight.extract_if(.., |datagram| seqs.contains(&datagram.seq));
+            let acked: Vec<_> = acked.collect();
+            for datagram in self.in_flight.iter_mut().filter(|sent| sent.seq < *seqs.start()) {
+                datagram.later_acked += acked.len() as u32;
+            }
+            let newest = acked.last().map(|datagram| datagram.sent_at);
+            self.detection.acknowledged(seqs, acked.len(), newest, prompt, now);
+        }
+
+        fn deadline(&self) -> Option<Micros> {
+            self.detection.deadline(self.in_flight.iter().copied())
+        }
+
+        fn poll_lost(&mut self, now: Micros) -> Option<u64> {
+            let lost = self.detection.declare_lost(self.in_flight.iter().copied(), now)?;
+            self.in_flight.retain(|datagram| datagram.seq != lost);
+            Some(lost)
+        }
+    }
+
+    /// After 20 datagrams that were acknowledged one round trip later.
+    fn measured() -> (TestPath, u64, Micros) {
+        let mut path = TestPath::default();
+        let mut now = 0;
+        for seq in 1..=20 {
+            path.sent(seq, now);
+            now += RTT;
+            path.acknowledged(&(1..=seq), true, now);
+        }
+        assert_eq!((path.in_flight.len(), path.deadline()), (0, None));
+        (path, 20, now)
+    }
+
+    fn all_lost(path: &mut TestPath, now: Micros) -> Vec<u64> {
+        std::iter::from_fn(|| path.poll_lost(now)).collect()
     }
 
     #[test]
     fn a_repeated_acknowledgement_does_not_measure_the_round_trip() {
-        let (mut detection, mut seq, mut now) = measured();
-        let timeout = |detection: &mut LossDetection, seq, now| {
-            detection.sent(seq, now);
-            let lost_at = detection.deadline().unwrap() - now;
-            detection.acknowledged(&(seq..=seq), true, now + RTT);
+        let (mut path, mut seq, mut now) = measured();
+        let timeout = |path: &mut TestPath, seq, now| {
+            path.sent(seq, now);
+            let lost_at = path.deadline().unwrap() - now;
+            path.acknowledged(&(seq..=seq), true, now + RTT);
             lost_at
         };
-        let before = timeout(&mut detection, seq + 1, now);
+        let before = timeout(&mut path, seq + 1, now);
         for _ in 0..10 {
             seq += 2;
             now += 2 * RTT;
-            detection.sent(seq, now);
-            detection.acknowledged(&(1..=seq), false, now + 5 * RTT);
+            path.sent(seq, now);
+            path.acknowledged(&(1..=seq), false, now + 5 * RTT);
         }
         assert!(
-            timeout(&mut detection, seq + 1, now) <= before,
+            timeout(&mut path, seq + 1, now) <= before,
             "the first acknowledgement was lost; the path has not become longer"
         );
     }
 
     #[test]
     fn three_late_acknowledgements_in_a_row_raise_the_rtt_estimate() {
-        let (mut detection, mut seq, mut now) = measured();
+        let (mut path, mut seq, mut now) = measured();
         let mut spurious = 0;
         for _ in 0..20 {
             (seq, now) = (seq + 1, now + 40 * RTT);
-            detection.sent(seq, now);
-            let lost = detection.poll_lost(now + 20 * RTT);
+            path.sent(seq, now);
+            let lost = path.poll_lost(now + 20 * RTT);
             spurious += u32::from(lost.is_some());
-            detection.acknowledged(&(seq..=seq), false, now + 20 * RTT);
+            path.acknowledged(&(seq..=seq), false, now + 20 * RTT);
         }
         assert!((SPURIOUS_LOSSES_MAX..10).contains(&spurious), "{spurious} spurious losses");
     }
 
     #[test]
     fn the_packet_threshold_declares_a_loss_at_once() {
-        let (mut detection, _, now) = measured();
-        (21..=24).for_each(|seq| detection.sent(seq, now));
+        let (mut path, _, now) = measured();
+        (21..=24).for_each(|seq| path.sent(seq, now));
         for later in 22..=23 {
-            detection.acknowledged(&(later..=later), true, now + RTT);
-            detection.later_acked(later);
+            path.acknowledged(&(later..=later), true, now + RTT);
         }
-        assert_eq!(detection.poll_lost(now + RTT), None, "a path may reorder by two");
-        detection.acknowledged(&(24..=24), true, now + RTT);
-        detection.later_acked(24);
-        assert_eq!(all_lost(&mut detection, now + RTT), [21]);
-        assert!(detection.loss_rate() > 0.02);
+        assert_eq!(path.poll_lost(now + RTT), None, "a path may reorder by two");
+        path.acknowledged(&(24..=24), true, now + RTT);
+        assert_eq!(all_lost(&mut path, now + RTT), [21]);
+        assert!(path.detection.loss_rate > 0.02);
     }
 
     #[test]
@@ -359,26 +368,26 @@ mod tests {
 
     #[test]
     fn a_path_that_drops_all_datagrams_is_tried_once_a_second() {
-        let (mut detection, mut seq, mut now) = measured();
+        let (mut path, mut seq, mut now) = measured();
         let mut tries = Vec::new();
         while now < 10_000_000 {
-            if detection.may_send_datagram(now) {
+            if path.detection.may_send_datagram(now) {
                 seq += 1;
-                detection.sent(seq, now);
+                path.sent(seq, now);
                 tries.push(now);
             }
             now += 300_000;
-            while detection.poll_lost(now).is_some() {}
+            while path.poll_lost(now).is_some() {}
         }
         let quick =
             tries.windows(2).filter(|two| two[1] - two[0] < DATAGRAM_BLACKHOLE_TIME).count();
         assert_eq!(quick as u32, DATAGRAM_BLACKHOLE_LOSSES - 1, "{tries:?}");
         assert!(tries.len() > 12, "{tries:?}");
-        detection.acknowledged(&(seq..=seq), true, now);
-        assert!(detection.may_send_datagram(now), "one late acknowledgement ends the pause");
-        (1..=20).for_each(|later| detection.sent(seq + later, now));
-        assert_eq!(all_lost(&mut detection, now + 60_000_000).len(), 20);
-        assert!(detection.may_send_datagram(now), "losses of one moment count once");
+        path.acknowledged(&(seq..=seq), true, now);
+        assert!(path.detection.may_send_datagram(now), "one late acknowledgement ends the pause");
+        (1..=20).for_each(|later| path.sent(seq + later, now));
+        assert_eq!(all_lost(&mut path, now + 60_000_000).len(), 20);
+        assert!(path.detection.may_send_datagram(now), "losses of one moment count once");
     }
 
     #[test]
@@ -401,58 +410,57 @@ mod tests {
 
     #[test]
     fn the_time_threshold_is_nine_eighths_of_the_round_trip() {
-        let (mut detection, _, now) = measured();
-        detection.sent(21, now);
-        detection.sent(22, now);
-        detection.acknowledged(&(22..=22), true, now + RTT);
-        detection.later_acked(22);
-        let lost_at = detection.deadline().expect("21 is in flight");
+        let (mut path, _, now) = measured();
+        path.sent(21, now);
+        path.sent(22, now);
+        path.acknowledged(&(22..=22), true, now + RTT);
+        let lost_at = path.deadline().expect("21 is in flight");
         assert!((now + RTT..=now + RTT * 5 / 4).contains(&lost_at), "after {} us", lost_at - now);
-        assert_eq!(detection.poll_lost(lost_at - 1), None);
-        assert_eq!(detection.poll_lost(lost_at), Some(21));
+        assert_eq!(path.poll_lost(lost_at - 1), None);
+        assert_eq!(path.poll_lost(lost_at), Some(21));
     }
 
     #[test]
     fn the_probe_timeout_declares_the_last_datagram_lost() {
-        let (mut detection, _, now) = measured();
-        detection.sent(21, now);
-        let lost_at = detection.deadline().expect("21 is in flight");
+        let (mut path, _, now) = measured();
+        path.sent(21, now);
+        let lost_at = path.deadline().expect("21 is in flight");
         assert!((now + RTT..now + 2 * RTT).contains(&lost_at), "after {} us", lost_at - now);
-        assert_eq!(detection.poll_lost(lost_at), Some(21));
-        assert_eq!(detection.deadline(), None);
+        assert_eq!(path.poll_lost(lost_at), Some(21));
+        assert_eq!(path.deadline(), None);
     }
 
     #[test]
     fn probe_timeouts_back_off_on_an_unresponsive_path() {
-        let (mut detection, mut seq, mut now) = measured();
+        let (mut path, mut seq, mut now) = measured();
         let begun = now;
         let mut attempts = 0;
         while now < begun + 10_000_000 {
             seq += 1;
-            detection.sent(seq, now);
-            now = detection.deadline().expect("a datagram is in flight");
-            assert_eq!(detection.poll_lost(now), Some(seq));
+            path.sent(seq, now);
+            now = path.deadline().expect("a datagram is in flight");
+            assert_eq!(path.poll_lost(now), Some(seq));
             attempts += 1;
         }
         assert!((38..50).contains(&attempts), "{attempts} in 10 s");
         seq += 1;
-        detection.sent(seq, now);
-        detection.acknowledged(&(seq..=seq), true, now + RTT);
-        detection.sent(seq + 1, now + RTT);
-        assert!(detection.deadline() < Some(now + 4 * RTT), "an acknowledgement ends the backoff");
+        path.sent(seq, now);
+        path.acknowledged(&(seq..=seq), true, now + RTT);
+        path.sent(seq + 1, now + RTT);
+        assert!(path.deadline() < Some(now + 4 * RTT), "an acknowledgement ends the backoff");
     }
 
     #[test]
     fn a_spurious_loss_raises_the_rtt_estimate_and_lowers_the_loss_rate() {
-        let (mut detection, _, now) = measured();
-        detection.sent(21, now);
-        let first = detection.deadline().expect("21 is in flight") - now;
-        assert_eq!(detection.poll_lost(now + first), Some(21));
-        let loss_rate = detection.loss_rate();
-        detection.acknowledged(&(1..=21), true, now + 4 * RTT);
-        assert!(detection.loss_rate() < loss_rate);
-        detection.sent(22, now);
-        let next = detection.deadline().expect("22 is in flight") - now;
+        let (mut path, _, now) = measured();
+        path.sent(21, now);
+        let first = path.deadline().expect("21 is in flight") - now;
+        assert_eq!(path.poll_lost(now + first), Some(21));
+        let loss_rate = path.detection.loss_rate;
+        path.acknowledged(&(1..=21), true, now + 4 * RTT);
+        assert!(path.detection.loss_rate < loss_rate);
+        path.sent(22, now);
+        let next = path.deadline().expect("22 is in flight") - now;
         assert!(next > 3 * RTT / 2 + first / 2, "{first} us, and then {next}");
     }
 }

@@ -1,4 +1,5 @@
-//! Path 6/13: beside scheduler.rs, which asks how many bytes may be sent.
+//! Path 6/13: beside scheduler.rs, which asks how many bytes may be sent. ledger.rs keeps what was
+//! sent, and returns it with its fate.
 //! One viewer's path: the bytes in flight, the rate, and how many more bytes keep it busy without
 //! filling queues. Knows byte counts and times; never what the bytes mean.
 //!
@@ -16,7 +17,6 @@
 //! only acknowledgements tell, rounds that grow after a pause are taken for such ones.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
@@ -120,11 +120,15 @@ pub struct PathStats {
     pub rtt_min: Micros,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct InFlightUpdate {
-    seq: u64,
+/// An update's bytes in flight, and the path as it was when they were sent. Made by
+/// [`Flow::sent`] and returned once its fate is known, so that the bytes in flight are those that
+/// the ledger holds: never copied or dropped.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Transmission {
+    /// With the control messages before it.
     bytes: u64,
-    at: Micros,
+    pub(super) sent_at: Micros,
     /// `delivered` and its time, as they were when this was sent.
     delivered: u64,
     delivered_at: Micros,
@@ -196,7 +200,7 @@ impl BestRate {
 /// One viewer's path.
 #[derive(Debug)]
 pub(crate) struct Flow {
-    sent: VecDeque<InFlightUpdate>,
+    updates_in_flight: usize,
     in_flight: u64,
     /// Bytes of messages outside updates: they count with the next update.
     unaccounted: u64,
@@ -250,7 +254,7 @@ impl Flow {
     /// A path of which nothing is known.
     pub(crate) fn new(now: Micros) -> Flow {
         Flow {
-            sent: VecDeque::new(),
+            updates_in_flight: 0,
             in_flight: 0,
             unaccounted: 0,
             delivered: 0,
@@ -292,11 +296,6 @@ impl Flow {
     /// Since when nothing in flight was acknowledged; None if nothing is in flight.
     pub(crate) fn unacked_since(&self) -> Option<Micros> {
         (self.in_flight > 0).then_some(self.delivered_at)
-    }
-
-    /// When the newest update in flight was sent.
-    pub(crate) fn last_sent(&self) -> Micros {
-        self.sent.back().map_or(0, |sent| sent.at)
     }
 
     /// Smoothed round trip, including the viewer's work.
@@ -525,7 +524,7 @@ impl Flow {
     }
 
     fn room_within(&self, reserve: u64) -> u64 {
-        if self.sent.len() >= UPDATES_IN_FLIGHT_MAX {
+        if self.updates_in_flight >= UPDATES_IN_FLIGHT_MAX {
             return 0;
         }
         let left =
@@ -588,11 +587,11 @@ impl Flow {
     /// True if so many bytes were sent outside updates that an update must follow, for its
     /// acknowledgement. It is sent whatever the budget, since nothing else would acknowledge them.
     pub(crate) fn wants_marker(&self) -> bool {
-        self.unaccounted > UNACCOUNTED_MAX && self.sent.len() < UPDATES_IN_FLIGHT_MAX
+        self.unaccounted > UNACCOUNTED_MAX && self.updates_in_flight < UPDATES_IN_FLIGHT_MAX
     }
 
     /// An update was sent. `more`: something else waits for room.
-    pub(crate) fn sent(&mut self, seq: u64, bytes: u64, more: bool, now: Micros) {
+    pub(super) fn sent(&mut self, bytes: u64, more: bool, now: Micros) -> Transmission {
         let was_idle = self.in_flight == 0;
         if was_idle {
             // The path was idle: the time before now tells nothing about its rate, nor do bytes
@@ -611,36 +610,35 @@ impl Flow {
         let app_limited = self.app_limited_until > self.delivered;
         let window_limited = self.path().is_some_and(PathState::is_window_full);
         self.in_flight += bytes;
-        self.sent.push_back(InFlightUpdate {
-            seq,
+        self.updates_in_flight += 1;
+        let transmission = Transmission {
             bytes,
-            at: now,
+            sent_at: now,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             path_delivered: self.path().map(|path| path.stats.delivered),
             app_limited,
             window_limited,
             was_idle,
-        });
+        };
         if !more && self.room_within(0) > 0 {
             self.app_limited_until = self.delivered + self.in_flight;
         }
+        transmission
     }
 
-    /// Everything up to update `seq` was applied.
-    pub(crate) fn acked(&mut self, seq: u64, now: Micros) {
-        self.applied(&(0..=seq), now);
-    }
-
-    /// These updates were applied, in any order.
-    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) {
-        let from = self.sent.partition_point(|sent| sent.seq < *seqs.start());
-        let to = self.sent.partition_point(|sent| sent.seq <= *seqs.end());
+    /// These were applied, in any order; the newest is the last.
+    pub(super) fn applied(
+        &mut self,
+        transmissions: impl Iterator<Item = Transmission>,
+        now: Micros,
+    ) {
         let mut newest = None;
-        for sent in self.sent.drain(from.min(to)..to) {
-            self.in_flight -= sent.bytes;
-            self.delivered += sent.bytes;
-            newest = Some(sent);
+        for transmission in transmissions {
+            self.updates_in_flight -= 1;
+            self.in_flight -= transmission.bytes;
+            self.delivered += transmission.bytes;
+            newest = Some(transmission);
         }
         let Some(newest) = newest else { return };
         self.delivered_at = now;
@@ -656,7 +654,7 @@ impl Flow {
         if let (Some(path), Some(before)) = (self.path(), newest.path_delivered) {
             // Exact; but a nearby proxy, or the viewer's own buffers, can take more than the viewer
             // applies.
-            let took = now.saturating_sub(newest.at).max(1);
+            let took = now.saturating_sub(newest.sent_at).max(1);
             rate = rate.min(path.stats.delivered.saturating_sub(before) as f64 / took as f64);
         }
         self.round_rate = self.round_rate.max(rate);
@@ -672,17 +670,14 @@ impl Flow {
         }
     }
 
-    /// Update `seq` is no longer in flight: lost, or applied at an unknown time.
-    pub(crate) fn remove(&mut self, seq: u64) {
-        if let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq)
-            && let Some(sent) = self.sent.remove(at)
-        {
-            self.in_flight -= sent.bytes;
-        }
+    /// It is no longer in flight: lost, or applied at an unknown time.
+    pub(super) fn remove(&mut self, transmission: Transmission) {
+        self.updates_in_flight -= 1;
+        self.in_flight -= transmission.bytes;
     }
 
-    fn measure_delay(&mut self, newest: &InFlightUpdate, now: Micros) {
-        let elapsed = now.saturating_sub(newest.at).max(1);
+    fn measure_delay(&mut self, newest: &Transmission, now: Micros) {
+        let elapsed = now.saturating_sub(newest.sent_at).max(1);
         self.round_trips.observe(elapsed);
         self.rtt_smooth =
             if self.rtt_min == Micros::MAX { elapsed } else { (self.rtt_smooth * 7 + elapsed) / 8 };
@@ -701,7 +696,7 @@ impl Flow {
         let late = self.late_since.is_some_and(|since| now - since > DELAY_GROWN_AFTER);
         let old = late || now.saturating_sub(self.rtt_min_at) > DELAY_AGE_MAX;
         // Data sent before the drain waited in the queue that is being drained.
-        let drained = self.draining.is_some_and(|since| newest.at > since);
+        let drained = self.draining.is_some_and(|since| newest.sent_at > since);
         // If the transport measures the delay, this one only has to agree.
         let measured = newest.was_idle && elapsed < VIEWER_STALL_TIME || self.path().is_some();
         if rtt <= self.rtt_min || drained || old && measured {
@@ -769,7 +764,7 @@ impl Flow {
 
     /// Not the path limited its rate: the application did, or the kernel's window, which fills no
     /// queue or still grows.
-    fn was_limited(&self, sent: &InFlightUpdate) -> bool {
+    fn was_limited(&self, sent: &Transmission) -> bool {
         sent.app_limited || sent.window_limited && (!self.shows_queue() || self.grows())
     }
 
@@ -784,7 +779,7 @@ impl Flow {
     }
 
     /// `newest` ended the round.
-    fn end_round(&mut self, newest: &InFlightUpdate, now: Micros) {
+    fn end_round(&mut self, newest: &Transmission, now: Micros) {
         let (limited, growing) = (self.was_limited(newest), self.grows());
         self.restarted &= growing;
         self.round_rate_before = std::mem::take(&mut self.round_rate);
@@ -820,18 +815,22 @@ impl Flow {
         }
     }
 
-    /// Checks the invariants of this file; for tests.
+    /// Checks the invariants of this file, with all that is in flight; for tests.
     ///
     /// # Panics
     /// If an invariant does not hold; the message states it.
-    pub(crate) fn check_invariants(&self) {
+    pub(super) fn check_invariants<'a>(
+        &self,
+        in_flight: impl Iterator<Item = &'a Transmission> + Clone,
+    ) {
         assert_eq!(
             self.in_flight,
-            self.sent.iter().map(|sent| sent.bytes).sum::<u64>(),
+            in_flight.clone().map(|transmission| transmission.bytes).sum::<u64>(),
             "the bytes in flight are counted"
         );
+        assert_eq!(self.updates_in_flight, in_flight.count(), "and the updates");
         assert!(
-            self.sent.len() <= UPDATES_IN_FLIGHT_MAX,
+            self.updates_in_flight <= UPDATES_IN_FLIGHT_MAX,
             "at most {UPDATES_IN_FLIGHT_MAX} updates are in flight"
         );
         assert!(self.rates.is_falling() && self.capacity.is_falling(), "the best rate is in front");

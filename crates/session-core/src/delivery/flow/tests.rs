@@ -1,5 +1,7 @@
 //! Inside flow.rs: one path at a time, of which every byte is known.
 
+use std::iter;
+
 use super::*;
 
 /// 10 Mbit/s and 40 ms.
@@ -10,10 +12,9 @@ const RTT: Micros = 40_000;
 struct TestPath {
     flow: Flow,
     now: Micros,
-    seq: u64,
     free_at: Micros,
-    /// (time of the acknowledgement, number, bytes)
-    queue: VecDeque<(Micros, u64, u64)>,
+    /// In flight, and when each is acknowledged.
+    queue: VecDeque<(Micros, Transmission)>,
     delivered: u64,
     reports: bool,
 }
@@ -21,11 +22,11 @@ struct TestPath {
 impl TestPath {
     fn new(reports: bool) -> TestPath {
         let queue = VecDeque::new();
-        TestPath { flow: Flow::new(0), now: 0, seq: 0, free_at: 0, queue, delivered: 0, reports }
+        TestPath { flow: Flow::new(0), now: 0, free_at: 0, queue, delivered: 0, reports }
     }
 
     fn report(&mut self) {
-        let unacknowledged = self.queue.iter().map(|&(_, _, bytes)| bytes).sum();
+        let unacknowledged = self.queue.iter().map(|(_, transmission)| transmission.bytes).sum();
         let rtt = RTT + self.free_at.saturating_sub(self.now);
         let stats = PathStats {
             unacknowledged,
@@ -39,10 +40,9 @@ impl TestPath {
     }
 
     fn send(&mut self, bytes: u64, more: bool) {
-        self.seq += 1;
-        self.flow.sent(self.seq, bytes, more, self.now);
+        let transmission = self.flow.sent(bytes, more, self.now);
         self.free_at = self.free_at.max(self.now) + bytes * 1_000_000 / RATE;
-        self.queue.push_back((self.free_at + RTT, self.seq, bytes));
+        self.queue.push_back((self.free_at + RTT, transmission));
     }
 
     /// Time passes until `end`; an update is sent whenever there is room.
@@ -58,12 +58,12 @@ impl TestPath {
     }
 
     fn arrive(&mut self) {
-        while let Some((at, seq, bytes)) = self.queue.pop_front_if(|&mut (at, ..)| at <= self.now) {
-            self.delivered += bytes;
+        while let Some((at, transmission)) = self.queue.pop_front_if(|(at, _)| *at <= self.now) {
+            self.delivered += transmission.bytes;
             self.now = at.max(self.now);
             self.report();
-            self.flow.acked(seq, self.now);
-            self.flow.check_invariants();
+            self.flow.applied(iter::once(transmission), self.now);
+            self.flow.check_invariants(self.queue.iter().map(|(_, transmission)| transmission));
         }
     }
 
@@ -165,11 +165,10 @@ fn data_behind_a_lost_packet_does_not_lower_the_budget_if_packets_are_counted() 
                 rtt_min: RTT,
             };
             path.flow.handle_path(Some(stats));
-            path.seq += 1;
-            path.flow.sent(path.seq, 10_000, true, at);
+            let transmission = path.flow.sent(10_000, true, at);
             path.delivered += 10_000;
             path.flow.handle_path(Some(PathStats { delivered: path.delivered, ..stats }));
-            path.flow.acked(path.seq, at + 3 * RTT);
+            path.flow.applied(iter::once(transmission), at + 3 * RTT);
         }
         let room = path.flow.budget();
         assert_eq!(room >= 60_000, counted, "a budget of {room} bytes, packets counted: {counted}");
@@ -209,10 +208,9 @@ fn a_delay_that_grows_behind_a_proxy_begins_no_search() {
     for _ in 0..IDLE_SAMPLES {
         path.now += 1_000_000;
         path.flow.handle_path(Some(proxy));
-        path.seq += 1;
-        path.flow.sent(path.seq, 300, false, path.now);
+        let transmission = path.flow.sent(300, false, path.now);
         path.now += 5 * RTT;
-        path.flow.acked(path.seq, path.now);
+        path.flow.applied(iter::once(transmission), path.now);
     }
     assert!(path.flow.rtt() > 2 * RTT && path.flow.delay() > 2 * RTT, "{}", path.flow.delay());
     assert!(!path.flow.startup, "the proxy's statistics say nothing about the path");
@@ -223,7 +221,7 @@ fn a_viewer_that_never_acknowledges_fills_its_budget_once() {
     for (reports, rate, window) in [(true, 0, 200_000), (true, RATE, 60_000), (false, 0, 0)] {
         let mut path = TestPath::new(reports);
         path.saturate(2_000_000);
-        let mut sent = 0;
+        let (mut sent, mut in_flight) = (0, Vec::new());
         // The kernel at its end takes everything, and the viewer acknowledges nothing.
         for step in 0..100_000 {
             let now = path.now + step * 100;
@@ -232,8 +230,7 @@ fn a_viewer_that_never_acknowledges_fills_its_budget_once() {
                 PathStats { unacknowledged: 0, delivered, window, rate, rtt: RTT, rtt_min: RTT };
             path.flow.handle_path(reports.then_some(stats));
             while path.flow.may_send(2_000, now) {
-                path.seq += 1;
-                path.flow.sent(path.seq, 2_000, true, now);
+                in_flight.push(path.flow.sent(2_000, true, now));
                 sent += 2_000;
             }
         }
