@@ -7,6 +7,7 @@ use crate::{Finding, Tree};
 /// Package, and the packages of this workspace that its shipped code may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-region", &[]),
+    ("thinc-path-model", &[]),
     ("thinc-ring", &["thinc-region"]),
     ("thinc-protocol", &["thinc-region"]),
     ("thinc-pixels", &["thinc-region"]),
@@ -30,6 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "thinc-region",
             "thinc-protocol",
+            "thinc-path-model",
             "thinc-ring",
             "thinc-clipboard",
             "thinc-files",
@@ -48,7 +50,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-video",
         ],
     ),
-    ("thinc-transport", &["thinc-protocol"]),
+    ("thinc-transport", &["thinc-protocol", "thinc-path-model"]),
     ("thinc-printing", &[]),
     // Parses programs' bytes in a process of its own.
     ("thinc-desk", &["thinc-printing"]),
@@ -169,6 +171,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// or a thread.
 const PURE: &[&str] = &[
     "thinc-region",
+    "thinc-path-model",
     "thinc-protocol",
     "thinc-pixels",
     "thinc-codec-dec",

@@ -30,6 +30,7 @@ const PATH_STEPS: usize = 13;
 /// Folders whose files may use no clock, thread, socket or file: `now` and seeds are arguments.
 const PURE_FOLDERS: &[&str] = &[
     "crates/region/src/",
+    "crates/path-model/src/",
     "crates/protocol/src/",
     "crates/pixels/src/",
     "crates/codec-dec/src/",

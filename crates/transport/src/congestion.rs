@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
+use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
 #[cfg(feature = "server")]
 use crate::relay::Publication;
@@ -47,9 +48,8 @@ const SLACK_PACKETS: u64 = 2;
 const QUEUE_RTT_DIVISOR: u32 = 8;
 const QUEUEING_DELAY_MIN: Duration = Duration::from_millis(4);
 const QUEUEING_DELAY_MAX: Duration = Duration::from_millis(12);
-/// Rounds over which the best rate is remembered (BBR: 10).
-const RATE_ROUNDS: u64 = 10;
-/// The same while there is a standing queue: the path has become slower, or is shared.
+/// Rounds over which the best rate is remembered while there is a standing queue: the path has
+/// become slower, or is shared.
 const RATE_ROUNDS_WITH_QUEUE: u64 = 3;
 /// Age at which the smallest round trip expires and is measured again with the path half full
 /// (BBR's ProbeRTT; BBRv2: 5 s and 10 s). Not without a standing queue: a path that has become
@@ -68,16 +68,8 @@ const LONGER_SAMPLES: u32 = 2;
 /// queue that another flow keeps is not to be doubled.
 const JITTER_MAX: Duration = Duration::from_millis(24);
 const JITTER_WEIGHT: f64 = 0.25;
-/// Startup: the window's growth per round (BBR: 2.89; slow start: 2), the growth of the rate below
-/// which the path counts as full, and for how many rounds in a row.
+/// The window's growth per round during start-up (BBR: 2.89; slow start: 2).
 const STARTUP_GAIN: f64 = 2.0;
-const STARTUP_GROWTH: f64 = 1.25;
-const STARTUP_ROUNDS: u32 = 3;
-/// Every so many rounds a quarter more is sent, to find out whether a long path has gained
-/// bandwidth. A path whose target queueing delay is this share of its round trip finds that out by
-/// its queue.
-const PROBE_ROUNDS: u64 = 8;
-const PROBE_GAIN: f64 = 1.25;
 /// Loss rate above which the cause is determined. Wi-Fi at the edge of its range loses less; an
 /// overflowing queue soon loses more.
 const LOSS_RATE_MAX: f64 = 0.15;
@@ -265,8 +257,8 @@ struct DeliveryController {
     delivered_at: Instant,
     /// When the packet was sent that was acknowledged last.
     acked_sent_at: Instant,
-    /// (round, bytes a second), in falling order: the front is the best of the last rounds.
-    rates: VecDeque<(u64, f64)>,
+    /// In bytes a second.
+    rates: BestRate,
     rtt: Duration,
     /// Largest sample that is accepted before the next acknowledgement.
     rtt_sample_max: Duration,
@@ -286,12 +278,9 @@ struct DeliveryController {
     round_jitter: (Duration, u32),
     /// Rounds in a row with a queue that is too long to be ours.
     foreign_queue_rounds: u32,
-    round: u64,
-    round_ends_at_delivered: u64,
+    rounds: Rounds,
     round_was_limited: bool,
-    startup: bool,
-    startup_best_rate: f64,
-    startup_flat_rounds: u32,
+    startup: Startup,
     /// Since when half of the path is left empty to measure its propagation delay (BBR's ProbeRTT).
     probe_rtt_since: Option<Instant>,
     /// Since when the smallest window is used, because the round trip jumped: by our own queue if
@@ -334,7 +323,7 @@ impl DeliveryController {
             delivered: 0,
             delivered_at: now,
             acked_sent_at: now,
-            rates: VecDeque::new(),
+            rates: BestRate::default(),
             rtt: Duration::ZERO,
             rtt_sample_max: Duration::MAX,
             pacer_rtt: Duration::ZERO,
@@ -345,12 +334,9 @@ impl DeliveryController {
             jitter: Duration::ZERO,
             round_jitter: (Duration::ZERO, 0),
             foreign_queue_rounds: 0,
-            round: 0,
-            round_ends_at_delivered: 0,
+            rounds: Rounds::default(),
             round_was_limited: false,
-            startup: true,
-            startup_best_rate: 0.0,
-            startup_flat_rounds: 0,
+            startup: Startup::default(),
             probe_rtt_since: None,
             drain_since: None,
             longer_rtt: None,
@@ -375,7 +361,7 @@ impl DeliveryController {
     }
 
     fn rate(&self) -> f64 {
-        self.rates.front().map_or(0.0, |&(_, rate)| rate)
+        self.rates.best()
     }
 
     /// Queueing delay that this connection may cause.
@@ -387,7 +373,7 @@ impl DeliveryController {
     /// Bytes that may go at once if nothing is in flight: no more than the path drains in the
     /// target time, once its rate is known.
     fn idle_burst(&self) -> u64 {
-        if self.startup {
+        if self.startup.is_open() {
             return self.burst;
         }
         let drained = self.rate() * self.target_queueing_delay().as_secs_f64();
@@ -424,13 +410,13 @@ impl DeliveryController {
             window_min
         } else if self.probe_rtt_since.is_some() {
             (bdp / 2.0) as u64
-        } else if self.startup {
+        } else if self.startup.is_open() {
             // Grows with what is delivered, as in slow start: a first measurement that is too low
             // does not stop it.
             ((full * STARTUP_GAIN) as u64 + slack).max(self.window)
         } else {
-            let probes = self.round.is_multiple_of(PROBE_ROUNDS)
-                && rtt_min > PROBE_ROUNDS as u32 * QUEUEING_DELAY_MAX;
+            let us = |time: Duration| time.as_micros() as u64;
+            let probes = Rounds::probes(self.rounds.number(), us(rtt_min), us(QUEUEING_DELAY_MAX));
             match self.loss_cause {
                 _ if self.probing.is_some() => bdp as u64 + slack,
                 LossCause::Congestion => {
@@ -456,18 +442,8 @@ impl DeliveryController {
     }
 
     fn add_rate(&mut self, rate: f64) {
-        while self.rates.back().is_some_and(|&(_, worse)| worse <= rate) {
-            self.rates.pop_back();
-        }
-        // A lower rate of the same round can never become the best: there is at most one entry for
-        // each round.
-        if self.rates.back().is_none_or(|&(round, _)| round != self.round) {
-            self.rates.push_back((self.round, rate));
-        }
         let rounds = if self.has_standing_queue() { RATE_ROUNDS_WITH_QUEUE } else { RATE_ROUNDS };
-        while self.rates.len() > 1 && self.rates[0].0 + rounds < self.round {
-            self.rates.pop_front();
-        }
+        self.rates.add(rate, self.rounds.number(), rounds);
     }
 
     fn add_rtt_sample(&mut self, rtt: Duration, now: Instant) {
@@ -533,9 +509,7 @@ impl DeliveryController {
         self.drain_since = None;
         self.probe_rtt_since = None;
         self.foreign_queue_rounds = 0;
-        self.startup = true;
-        self.startup_best_rate = 0.0;
-        self.startup_flat_rounds = 0;
+        self.startup.begin(0.0);
         self.restart_window = Some(INITIAL_PACKETS * self.mtu);
         self.window = self.window.max(INITIAL_PACKETS * self.mtu);
     }
@@ -562,8 +536,6 @@ impl DeliveryController {
     }
 
     fn end_round(&mut self, now: Instant) {
-        self.round += 1;
-        self.round_ends_at_delivered = self.delivered;
         let before = self.last_round_rtt_min;
         self.last_round_rtt_min = std::mem::replace(&mut self.round_rtt_min, Duration::MAX);
         let rtt_max = before
@@ -584,17 +556,12 @@ impl DeliveryController {
         self.foreign_queue_rounds = if foreign { self.foreign_queue_rounds + 1 } else { 0 };
         let limited = std::mem::take(&mut self.round_was_limited);
         // While the window is limited its rate says nothing about the path.
-        if self.startup && !limited && self.restart_window.is_none() {
-            let rate = self.rate();
-            if rate >= self.startup_best_rate * STARTUP_GROWTH {
-                self.startup_best_rate = rate;
-                self.startup_flat_rounds = 0;
-            } else {
-                self.startup_flat_rounds += 1;
-            }
+        if self.startup.is_open() && !limited && self.restart_window.is_none() {
+            self.startup.round_ended(self.rate());
             // While the rate grows, a longer round trip is jitter and not a queue.
-            self.startup = self.startup_flat_rounds < STARTUP_ROUNDS
-                && (self.startup_flat_rounds == 0 || !self.has_standing_queue());
+            if !self.startup.grows() && self.has_standing_queue() {
+                self.startup.end();
+            }
         }
         self.classify_losses(now);
         if let Some(limit) = self.restart_window {
@@ -610,11 +577,13 @@ impl DeliveryController {
             self.loss_cause = LossCause::None;
         }
         // Packets that are lost in the first round were sent before the sample began.
-        if self.round == self.loss_sample_round + 1 && self.loss_cause != LossCause::Random {
+        if self.rounds.number() == self.loss_sample_round + 1
+            && self.loss_cause != LossCause::Random
+        {
             self.loss_sample = LossSample::default();
             return;
         }
-        if packets < LOSS_SAMPLE_PACKETS_MIN || self.round < self.loss_sample_round + 3 {
+        if packets < LOSS_SAMPLE_PACKETS_MIN || self.rounds.number() < self.loss_sample_round + 3 {
             return;
         }
         let lost = self.loss_sample.loss_rate();
@@ -627,7 +596,7 @@ impl DeliveryController {
             }
             None if lost <= LOSS_RATE_MAX => None,
             None if self.loss_cause == LossCause::None => {
-                self.startup = false;
+                self.startup.end();
                 self.probing = Some(lost);
                 None
             }
@@ -636,7 +605,7 @@ impl DeliveryController {
             None => None,
         };
         if let Some(cause) = cause {
-            self.startup = false;
+            self.startup.end();
             self.loss_cause = cause;
             self.loss_cause_until = now + LOSS_CAUSE_LIFETIME;
         }
@@ -647,7 +616,7 @@ impl DeliveryController {
             self.loss_sample =
                 LossSample { acked: self.loss_sample.acked / 2, lost: self.loss_sample.lost / 2 };
         }
-        self.loss_sample_round = self.round;
+        self.loss_sample_round = self.rounds.number();
     }
 }
 
@@ -819,7 +788,7 @@ impl DeliveryController {
         let took = (now - batch.delivered_at)
             .max(sent.saturating_duration_since(batch.prev_acked_sent_at));
         let rate = (self.delivered - batch.delivered) as f64 / took.as_secs_f64().max(1e-6);
-        if batch.delivered >= self.round_ends_at_delivered {
+        if self.rounds.acknowledged(batch.delivered, self.delivered) {
             self.end_round(now);
         }
         self.detect_longer_path(&batch, now);

@@ -16,8 +16,7 @@
 //! the rate, and while the delivered bytes still grow from round to round, the kernel decides. If
 //! only acknowledgements tell, rounds that grow after a pause are taken for such ones.
 
-use std::collections::VecDeque;
-
+use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, STARTUP_GROWTH, Startup};
 use thinc_protocol::Micros;
 
 use crate::figures::Histogram;
@@ -64,9 +63,7 @@ const CHUNK_TIME: Micros = QUEUE_TIME / 4;
 const PACE_GAIN: f64 = 1.25;
 /// Most unacknowledged updates, which bounds the memory for them.
 pub(crate) const UPDATES_IN_FLIGHT_MAX: usize = 512;
-/// Rounds over which the best rate is remembered (BBR: 10).
-const RATE_ROUNDS: u64 = 10;
-/// The same while the path has a queue: it has become slower.
+/// Rounds over which the best rate is remembered while the path has a queue: it has become slower.
 const RATE_ROUNDS_FULL: u64 = 2;
 /// Age at which the minimum round trip is measured again, with at most half the path's capacity in
 /// flight, so that its queue drains (BBR: 10 s; BBRv2: half).
@@ -80,17 +77,10 @@ const DELAY_GROWN_AFTER: Micros = 500_000;
 const RESTART_AFTER: Micros = 200_000;
 /// A later acknowledgement comes from a viewer that stalled, and tells nothing about the path.
 const VIEWER_STALL_TIME: Micros = 1_000_000;
-/// Growth in one round below which the path counts as full (BBR: 1.25), and for how many rounds in
-/// a row (BBR: 3).
-const STARTUP_GROWTH: f64 = 1.25;
-const STARTUP_ROUNDS: u32 = 3;
 /// By how much the round trip exceeds its minimum when the path is full: an eighth of it within
 /// these bounds (HyStart, RFC 9406 §4.2).
 const FULL_QUEUE_MIN: Micros = 4_000;
 const FULL_QUEUE_MAX: Micros = 16_000;
-/// One round in this many sends a quarter more, to find new capacity of a long path. On a short
-/// one, whose delay is at most this many times [`QUEUE_TIME`], the queue alone finds it.
-const PROBE_EVERY: u64 = 8;
 /// Round trip before one was measured: between continents. Only the real-time cap and the first
 /// probe use it.
 const RTT_UNKNOWN: Micros = 100_000;
@@ -165,38 +155,6 @@ fn shows_queue(rtt: Micros, rtt_min: Micros) -> bool {
     rtt > rtt_min.saturating_add((rtt_min / 8).clamp(FULL_QUEUE_MIN, FULL_QUEUE_MAX))
 }
 
-/// The best rate of the last rounds, in bytes per microsecond.
-#[derive(Debug, Default)]
-struct BestRate {
-    /// Rounds and their rates, falling from front to back: at most one a round.
-    entries: VecDeque<(u64, f64)>,
-}
-
-impl BestRate {
-    /// 0 before one was measured.
-    fn best(&self) -> f64 {
-        self.entries.front().map_or(0.0, |&(_, rate)| rate)
-    }
-
-    /// Adds a rate of this round, and forgets those that are older than so many rounds.
-    fn add(&mut self, rate: f64, round: u64, rounds: u64) {
-        while self.entries.back().is_some_and(|&(_, worse)| worse <= rate) {
-            self.entries.pop_back();
-        }
-        // A worse rate of the same round would never become the best.
-        if self.entries.back().is_none_or(|&(last, _)| last != round) {
-            self.entries.push_back((round, rate));
-        }
-        while self.entries.len() > 1 && self.entries[0].0 + rounds < round {
-            self.entries.pop_front();
-        }
-    }
-
-    fn is_falling(&self) -> bool {
-        self.entries.iter().zip(self.entries.iter().skip(1)).all(|(a, b)| a.1 > b.1)
-    }
-}
-
 /// One viewer's path.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -207,7 +165,7 @@ pub(crate) struct Flow {
     delivered: u64,
     delivered_at: Micros,
     path: Option<PathState>,
-    /// What the viewer has applied in the last rounds.
+    /// What the viewer has applied in the last rounds, in bytes a microsecond.
     rates: BestRate,
     /// The same in the last rounds that could have shown a higher rate: what bounds the bytes in
     /// flight.
@@ -234,12 +192,8 @@ pub(crate) struct Flow {
     round_trips: Histogram,
     /// The newest measurement, without the transfer time of its own bytes.
     rtt_newest: Micros,
-    /// A round ends when something sent after its beginning is acknowledged.
-    round: u64,
-    round_ends_at_delivered: u64,
-    startup: bool,
-    startup_best: f64,
-    startup_flat: u32,
+    rounds: Rounds,
+    startup: Startup,
     /// Since when the queue is drained, to measure the path's own delay.
     draining: Option<Micros>,
     /// Until this many bytes are delivered, the application limited the rate.
@@ -275,11 +229,8 @@ impl Flow {
             rtt_smooth: RTT_UNKNOWN,
             round_trips: Histogram::default(),
             rtt_newest: 0,
-            round: 0,
-            round_ends_at_delivered: 0,
-            startup: true,
-            startup_best: 0.0,
-            startup_flat: 0,
+            rounds: Rounds::default(),
+            startup: Startup::default(),
             draining: None,
             app_limited_until: 0,
             drained_at: now,
@@ -317,7 +268,7 @@ impl Flow {
     pub(crate) fn measured_rate(&self) -> RateEstimate {
         match self.rate() {
             0 => RateEstimate::Unknown,
-            rate if self.startup => RateEstimate::AtLeast(rate),
+            rate if self.startup.is_open() => RateEstimate::AtLeast(rate),
             rate => RateEstimate::Measured(rate),
         }
     }
@@ -402,13 +353,13 @@ impl Flow {
             return ((rate * delay as f64) as u64 / 2).clamp(BUDGET_MIN_BYTES, BUDGET_MAX_BYTES);
         }
         let full = rate * (delay + self.queue_time()) as f64;
-        let probes = self.probes_in(self.round);
-        let bytes = match (self.startup, self.path()) {
+        let probes = self.probes_in(self.rounds.number());
+        let bytes = match (self.startup.is_open(), self.path()) {
             // As fast as the transport's own slow start.
             (true, Some(_)) => u64::MAX,
             (true, None) => ((full * 2.0) as u64).max(BUDGET_INITIAL_BYTES),
             (false, _) if self.has_packet_counts() => u64::MAX,
-            (false, _) => (full * if probes { 1.25 } else { 1.0 }) as u64,
+            (false, _) => (full * if probes { PROBE_GAIN } else { 1.0 }) as u64,
         };
         // One update more than the window, so that there is data when the next byte may be sent.
         let window =
@@ -418,7 +369,7 @@ impl Flow {
 
     /// True if a round sends more than the path is known to carry.
     fn probes_in(&self, round: u64) -> bool {
-        round.is_multiple_of(PROBE_EVERY) && self.delay() > PROBE_EVERY * QUEUE_TIME
+        Rounds::probes(round, self.delay(), QUEUE_TIME)
     }
 
     /// Most bytes sent and not acknowledged. If the transport reports its bytes in flight, bytes
@@ -433,7 +384,7 @@ impl Flow {
         // Bytes behind a lost packet wait for the retransmission, a round trip after it was sent.
         let behind_loss = if self.has_packet_counts() { budget } else { budget / 4 };
         let most = (budget + behind_loss + applying.max(BUDGET_MIN_BYTES)).min(BUDGET_MAX_BYTES);
-        if !self.startup || applying == 0 {
+        if !self.startup.is_open() || applying == 0 {
             return most;
         }
         // Slow start doubles the bytes in flight each round, and so may the viewer. Only this bound
@@ -480,7 +431,7 @@ impl Flow {
     fn pace(&self) -> Option<f64> {
         // A path that is full from the start ends slow start before the first measurement.
         let rate = self.carried_rate();
-        (!self.startup && rate > 0.0).then_some(rate * PACE_GAIN)
+        (!self.startup.is_open() && rate > 0.0).then_some(rate * PACE_GAIN)
     }
 
     /// Bytes a microsecond that are sent now: the path's rate, or less if the transport's window is
@@ -490,7 +441,7 @@ impl Flow {
         let rate = Some(self.path_rate()).filter(|&rate| rate > 0.0);
         match window {
             // Before the path was full, its rate is what the application sent.
-            Some(window) if self.startup => Some(window),
+            Some(window) if self.startup.is_open() => Some(window),
             Some(window) => Some(rate.map_or(window, |rate| rate.min(window))),
             None => rate,
         }
@@ -643,9 +594,7 @@ impl Flow {
         let Some(newest) = newest else { return };
         self.delivered_at = now;
         self.measure_delay(&newest, now);
-        if newest.delivered >= self.round_ends_at_delivered {
-            self.round += 1;
-            self.round_ends_at_delivered = self.delivered;
+        if self.rounds.acknowledged(newest.delivered, self.delivered) {
             self.end_round(&newest, now);
         }
         // Over the time between two acknowledgements: the first may have been late and cumulative.
@@ -663,7 +612,7 @@ impl Flow {
         let late = !self.has_packet_counts() && self.is_late(self.rtt_newest) && !self.restarts();
         let rounds = if late { RATE_ROUNDS_FULL } else { RATE_ROUNDS };
         if !newest.app_limited || rate >= self.rates.best() {
-            self.rates.add(rate, self.round, rounds);
+            self.rates.add(rate, self.rounds.number(), rounds);
         }
         if !self.was_limited(&newest) || rate >= self.capacity.best() {
             self.capacity.add(rate, self.full_rounds, rounds);
@@ -707,7 +656,7 @@ impl Flow {
         } else if elapsed > self.rtt_min + VIEWER_STALL_TIME {
             // The current stall was long enough: the delay is measured a while later.
             self.rtt_min_at = self.rtt_min_at.max(now - DELAY_AGE_MAX.min(now) + VIEWER_STALL_TIME);
-        } else if old && !self.startup && self.draining.is_none() {
+        } else if old && !self.startup.is_open() && self.draining.is_none() {
             self.draining = Some(now);
         }
     }
@@ -752,7 +701,7 @@ impl Flow {
     fn begin_again(&mut self) {
         if let Some(rtt) = self.path().map(|path| path.stats.rtt) {
             self.rtt_since_growth = rtt;
-            (self.startup, self.startup_best, self.startup_flat) = (true, 0.0, 0);
+            self.startup.begin(0.0);
         }
     }
 
@@ -790,28 +739,22 @@ impl Flow {
             return;
         }
         let best = self.best_rate();
-        if !self.startup {
+        if !self.startup.is_open() {
             // What was sent in a probing round was acknowledged in the round that has ended.
-            let probed = self.path().is_some() && self.probes_in(self.round.wrapping_sub(2));
+            let probed =
+                self.path().is_some() && self.probes_in(self.rounds.number().wrapping_sub(2));
             if probed && !limited && !self.shows_queue() {
-                (self.startup, self.startup_best, self.startup_flat) = (true, best, 0);
+                self.startup.begin(best);
             }
             return;
         }
-        if best >= self.startup_best * STARTUP_GROWTH {
-            self.startup_best = best;
-            self.startup_flat = 0;
-        } else {
-            self.startup_flat += 1;
+        self.startup.round_ended(best);
+        if self.path().is_some() && !growing && self.shows_queue() {
+            self.startup.end();
         }
-        let full = self.path().is_some() && !growing && self.shows_queue();
-        if self.startup_flat == STARTUP_ROUNDS || full {
-            self.startup = false;
-            if self.path().is_none() {
-                // Slow start has filled the queue, and the first delays were measured without a
-                // rate.
-                self.draining = Some(now);
-            }
+        if !self.startup.is_open() && self.path().is_none() {
+            // Slow start has filled the queue, and the first delays were measured without a rate.
+            self.draining = Some(now);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Inside flow.rs: one path at a time, of which every byte is known.
 
+use std::collections::VecDeque;
 use std::iter;
 
 use super::*;
@@ -213,7 +214,7 @@ fn a_delay_that_grows_behind_a_proxy_begins_no_search() {
         path.flow.applied(iter::once(transmission), path.now);
     }
     assert!(path.flow.rtt() > 2 * RTT && path.flow.delay() > 2 * RTT, "{}", path.flow.delay());
-    assert!(!path.flow.startup, "the proxy's statistics say nothing about the path");
+    assert!(!path.flow.startup.is_open(), "the proxy's statistics say nothing about the path");
 }
 
 #[test]
