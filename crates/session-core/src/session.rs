@@ -398,7 +398,7 @@ impl Session {
         self.pointer.moved_by_distance = false;
         self.input_tracker.set_pointer(i32::from(x), i32::from(y));
         for viewer in &mut self.viewers {
-            viewer.pointer_at = Some((x, y));
+            viewer.input.pointer_at = Some((x, y));
             viewer.cursor_changes().at = true;
         }
     }
@@ -687,7 +687,7 @@ impl Session {
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else {
             return Err(Violation::Unknown(id.0));
         };
-        self.viewers[at].heard_at = self.now;
+        self.viewers[at].input.heard_at = self.now;
         if !is_chunk(message) {
             self.viewers[at].count_message(self.now)?;
         }

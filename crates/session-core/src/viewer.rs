@@ -6,10 +6,14 @@ mod background;
 mod barriers;
 mod commit;
 mod delivery;
+mod echoes;
 mod figures;
+mod frames;
+mod limits;
 mod microphone;
 mod people;
 mod received;
+mod resync;
 mod retained;
 mod sound;
 mod video;
@@ -20,8 +24,7 @@ use std::collections::VecDeque;
 use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
 use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::limits::{
-    MESSAGES_PER_SECOND_MAX, NAME_BYTES_MAX, PINGS_MAX, SESSION_MESSAGE_BYTES_MAX,
-    VIEWER_MESSAGE_BYTES_MAX,
+    NAME_BYTES_MAX, PINGS_MAX, SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX,
 };
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, SessionCaps, SessionHello, SessionMessage, Update,
@@ -50,8 +53,14 @@ use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::video::{VideoStats, Videos};
 
 use background::Background;
+pub(crate) use barriers::BARRIERS_MAX;
+use barriers::Barriers;
+use echoes::Echoes;
+use frames::Frames;
+use limits::Limits;
 use microphone::MicrophoneLane;
 use people::{Notices, PeopleNews, SessionNews};
+use resync::Resync;
 use retained::Retained;
 use sound::SoundLane;
 use view::ViewState;
@@ -166,22 +175,6 @@ pub struct ViewerStats {
     pub sounds: u64,
 }
 
-/// Most barriers that wait.
-pub(crate) const BARRIERS_MAX: usize = 16;
-/// Most inputs whose echo is awaited; past it the oldest gets none.
-const AWAITED_ECHOES_MAX: usize = 16;
-/// Shortest interval between two full screens that a viewer requests: one that asks without limit
-/// would keep a core busy and the others waiting. It doubles with each that is requested within
-/// twice the interval after the last, up to the other limit.
-const RESYNC_INTERVAL_MIN: Micros = 100_000;
-const RESYNC_INTERVAL_MAX: Micros = 1_000_000;
-/// 50 µs: [`MESSAGES_PER_SECOND_MAX`].
-const MESSAGE_INTERVAL: Micros = 1_000_000 / MESSAGES_PER_SECOND_MAX as Micros;
-/// Six seconds of them at once: 120,000, those of a person who has typed and moved at the highest
-/// rate for 30 s.
-const MESSAGE_BURST: Micros = 6_000_000;
-/// How long after its delivery an input may still get its echo.
-const ECHO_AGE_MAX: Micros = 1_000_000;
 /// Least message limit that is accepted; with less, a viewer could not take a COPY.
 const FRAME_BYTES_MIN: usize = 16 * 1024;
 /// Bytes of an update beside its commands, of a message beside its body, and of the longer first
@@ -192,25 +185,6 @@ const PACKED_BYTES_KEPT: usize = 256 * 1024;
 /// Most rectangles that the shadow is to forget. Past it they become coarser, which sends some
 /// equal pixels.
 const FORGET_RECTS_MAX: usize = 128;
-
-#[derive(Debug)]
-enum BarrierState {
-    /// The driver has the barrier and has not answered.
-    Requested,
-    /// The driver has answered: this is what must still be committed, and the job before which
-    /// everything must be sent.
-    Draining { region: Region, copies: bool, job_end: JobId },
-}
-
-#[derive(Debug)]
-struct Barrier {
-    viewer_number: u32,
-    driver_number: u32,
-    state: BarrierState,
-    /// The newest update when everything it waits for had been sent: of those, the datagrams must
-    /// be known to have arrived.
-    sent_by: Option<u64>,
-}
 
 /// Messages that wait beside updates; of replaceable ones only the newest.
 #[derive(Debug, Default)]
@@ -244,6 +218,23 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) files: FilesPolicy,
     #[cfg(feature = "mutations")]
     pub(crate) mutation: Option<Mutation>,
+}
+
+/// What a viewer's input devices do.
+#[derive(Debug)]
+pub(crate) struct InputState {
+    /// Buttons it holds, one bit each; fingers likewise.
+    pub(crate) buttons: u32,
+    pub(crate) fingers: u32,
+    /// What it reported of its keyboard last.
+    pub(crate) layout: Option<KeyboardLayout>,
+    pub(crate) locks: Option<Locks>,
+    /// Where its pointer is, pixels of the screen; None until it has moved.
+    pub(crate) pointer_at: Option<(u16, u16)>,
+    /// When it last sent a message.
+    pub(crate) heard_at: Micros,
+    /// When the driver was last told which keys it still holds.
+    pub(crate) held_at: Micros,
 }
 
 #[derive(Debug)]
@@ -287,44 +278,19 @@ pub(crate) struct Viewer {
     packed: Vec<u8>,
     scheduling: Scheduling,
     control: Control,
-    barriers: Vec<Barrier>,
-    awaited_echoes: VecDeque<Echo>,
-    /// It asked for the whole screen again and gets it at `resync_from`.
-    resync_pending: bool,
-    resync_from: Micros,
-    resync_interval: Micros,
-    /// What was pending when the open frame began and still is, and when that was; empty if no
-    /// frame is open.
-    frame_remaining: Region,
-    frame_began: Micros,
-    /// Some of that was drawn again: the frame will be shown in parts of two states, however long
-    /// it is held back.
-    frame_is_torn: bool,
+    barriers: Barriers,
+    echoes: Echoes,
+    frames: Frames,
+    resync: Resync,
+    limits: Limits,
     /// What the shadow must forget before the next job: planned pixels that the viewer will not
     /// show.
     forget: Region,
     /// Since when the path is stalled: a late update was withdrawn. Nothing is committed ahead
     /// until an acknowledgement arrives, or it would be late too.
     stalled_since: Option<Micros>,
-    /// A part of the open frame may be lossy: the rest is then no sharper.
-    frame_is_lossy: bool,
     rereads: Rereads,
-    /// When all its messages so far would be over at one each [`MESSAGE_INTERVAL`].
-    messages_until: Micros,
-    input_second: Micros,
-    input_count: u32,
-    /// Buttons it holds, one bit each; fingers likewise.
-    pub(crate) buttons: u32,
-    pub(crate) fingers: u32,
-    /// What it reported of its keyboard last.
-    pub(crate) layout: Option<KeyboardLayout>,
-    pub(crate) locks: Option<Locks>,
-    /// Where its pointer is, pixels of the screen; None until it has moved.
-    pub(crate) pointer_at: Option<(u16, u16)>,
-    /// When it last sent a message.
-    pub(crate) heard_at: Micros,
-    /// When the driver was last told which keys it still holds.
-    pub(crate) held_at: Micros,
+    pub(crate) input: InputState,
     stats: ViewerStats,
     figures: Figures,
     #[cfg(feature = "mutations")]
@@ -384,28 +350,23 @@ impl Viewer {
                 cursor: CursorChanges::all(),
                 ..Control::default()
             },
-            barriers: Vec::new(),
-            awaited_echoes: VecDeque::new(),
-            resync_pending: false,
-            resync_from: now,
-            resync_interval: RESYNC_INTERVAL_MIN,
-            frame_remaining: Region::new(),
-            frame_began: now,
-            frame_is_torn: false,
+            barriers: Barriers::default(),
+            echoes: Echoes::default(),
+            frames: Frames::default(),
+            resync: Resync::new(now),
+            limits: Limits::new(now),
             forget: Region::new(),
             stalled_since: None,
-            frame_is_lossy: false,
             rereads: Rereads::default(),
-            messages_until: now,
-            input_second: now,
-            input_count: 0,
-            buttons: 0,
-            fingers: 0,
-            layout: None,
-            locks: None,
-            pointer_at: None,
-            heard_at: now,
-            held_at: now,
+            input: InputState {
+                buttons: 0,
+                fingers: 0,
+                layout: None,
+                locks: None,
+                pointer_at: None,
+                heard_at: now,
+                held_at: now,
+            },
             stats: ViewerStats::default(),
             figures: Figures::default(),
             #[cfg(feature = "mutations")]
@@ -456,22 +417,7 @@ impl Viewer {
 
     /// An input of this viewer reached a window: the first change in it is its echo.
     pub(crate) fn await_echo(&mut self, echo: Echo) {
-        if self.awaited_echoes.len() == AWAITED_ECHOES_MAX {
-            self.awaited_echoes.pop_front();
-        }
-        self.awaited_echoes.push_back(echo);
-    }
-
-    /// The newest input delivered to `window`, once; the same change answers older ones.
-    fn take_echo(&mut self, window: u32, now: Micros) -> Option<Echo> {
-        if self.awaited_echoes.is_empty() {
-            return None;
-        }
-        self.awaited_echoes.retain(|echo| now.saturating_sub(echo.delivered) <= ECHO_AGE_MAX);
-        let answers = |echo: &Echo| echo.window == window || echo.window == 0;
-        let newest = self.awaited_echoes.iter().rev().copied().find(answers)?;
-        self.awaited_echoes.retain(|echo| !answers(echo));
-        Some(newest)
+        self.echoes.await_echo(echo);
     }
 
     /// What it is told of the others, if it accepts that.
@@ -537,92 +483,32 @@ impl Viewer {
             || self.sound.as_ref().is_some_and(SoundLane::has_waiting)
     }
 
-    /// Counts a message, whose handling costs about a microsecond. A viewer whose path was blocked
-    /// may send those of half a minute at once.
+    /// Counts a message.
     pub(crate) fn count_message(&mut self, now: Micros) -> Result<(), Violation> {
-        self.messages_until = self.messages_until.max(now) + MESSAGE_INTERVAL;
-        if self.messages_until - now > MESSAGE_BURST {
-            return Err(Violation::MessageFlood(MESSAGES_PER_SECOND_MAX));
-        }
-        Ok(())
+        self.limits.count_message(now)
+    }
+
+    /// Counts an input event.
+    pub(crate) fn count_input(&mut self, now: Micros) -> Result<(), Violation> {
+        self.limits.count_input(now)
     }
 
     /// It lacks pixels and does not name them. Repeating this costs nothing.
     pub(crate) fn request_resync(&mut self) {
-        self.resync_pending = true;
+        self.resync.request();
     }
 
     fn take_resync(&mut self, now: Micros) {
-        if !self.resync_pending || now < self.resync_from {
+        if !self.resync.take(now) {
             return;
         }
-        self.resync_pending = false;
-        let is_repeated = now < self.resync_from + self.resync_interval;
-        self.resync_interval = if is_repeated {
-            (2 * self.resync_interval).min(RESYNC_INTERVAL_MAX)
-        } else {
-            RESYNC_INTERVAL_MIN
-        };
-        self.resync_from = now + self.resync_interval;
         self.control.cursor = CursorChanges::all();
         let screen = Region::from(self.queue.size().rect());
         self.retained.forget();
         // COPYs within the whole screen leave it the whole screen.
         self.queue.stale(&screen, now);
         self.forget.add(&screen);
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region, .. } = &mut barrier.state {
-                region.add(&screen);
-            }
-        }
-    }
-
-    pub(crate) fn barrier(
-        &mut self,
-        viewer_number: u32,
-        driver_number: u32,
-    ) -> Result<(), Violation> {
-        if self.barriers.len() >= BARRIERS_MAX {
-            return Err(Violation::Barriers(BARRIERS_MAX));
-        }
-        self.barriers.push(Barrier {
-            viewer_number,
-            driver_number,
-            state: BarrierState::Requested,
-            sent_by: None,
-        });
-        Ok(())
-    }
-
-    /// Barriers that the driver has not answered, for a new driver.
-    pub(crate) fn barriers_requested(&self) -> impl Iterator<Item = u32> {
-        self.barriers
-            .iter()
-            .filter(|barrier| matches!(barrier.state, BarrierState::Requested))
-            .map(|barrier| barrier.driver_number)
-    }
-
-    /// The driver's records up to this barrier have arrived: what is pending now must be sent
-    /// first.
-    pub(crate) fn driver_barrier(&mut self, driver_number: u32) {
-        let mut waiting = self.queue.pending();
-        // Pixels in doubt are certain once they were compared.
-        waiting.add(self.queue.in_doubt());
-        for copy in self.queue.copies() {
-            // If the COPYs are given up, their destinations are pixels to wait for.
-            waiting.add(&copy.region);
-        }
-        for barrier in &mut self.barriers {
-            if barrier.driver_number == driver_number
-                && matches!(barrier.state, BarrierState::Requested)
-            {
-                barrier.state = BarrierState::Draining {
-                    region: waiting.clone(),
-                    copies: self.queue.copies().next().is_some(),
-                    job_end: self.delivery.ledger.next_job(),
-                };
-            }
-        }
+        self.barriers.wait_for(&screen);
     }
 
     pub(crate) fn snapshot(
@@ -754,15 +640,7 @@ impl Viewer {
         if self.barriers.is_empty() {
             return;
         }
-        let pending = self.queue.pending();
-        for barrier in &mut self.barriers {
-            // The replacement has not been sent.
-            barrier.sent_by = None;
-            if let BarrierState::Draining { region, .. } = &mut barrier.state {
-                // Wherever COPYs moved it, it is pending now.
-                region.add(&pending);
-            }
-        }
+        self.barriers.sent_again(&self.queue.pending());
     }
 
     fn transmit_control(&mut self, screen: &SessionContext<'_>, now: Micros, out: &mut Vec<u8>) {
@@ -947,7 +825,7 @@ impl Viewer {
         // A refresh shows what was drawn before any barrier that waits.
         if !self.barriers.is_empty()
             && !self.videos.is_uncertain()
-            && !self.resync_pending
+            && !self.resync.is_pending()
             && !self.view.is_change_pending()
         {
             let before = out.len();
@@ -962,7 +840,7 @@ impl Viewer {
     pub(crate) fn is_drained(&self) -> bool {
         self.queue.is_empty()
             && self.queue.in_doubt().is_empty()
-            && !self.resync_pending
+            && !self.resync.is_pending()
             && !self.videos.has_pending_commands()
             && !self.view.is_change_pending()
             && self.refresh.is_empty()
@@ -976,10 +854,7 @@ impl Viewer {
         self.refresh.check_invariants();
         self.videos.check_invariants(&self.queue);
         assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");
-        assert!(
-            self.awaited_echoes.len() <= AWAITED_ECHOES_MAX,
-            "at most {AWAITED_ECHOES_MAX} echoes are awaited"
-        );
+        self.echoes.check_invariants();
         assert!(self.control.pongs.len() <= PINGS_MAX, "at most {PINGS_MAX} pongs wait");
     }
 }

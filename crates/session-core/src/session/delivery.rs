@@ -57,7 +57,7 @@ impl Session {
         let Some(viewer) = self.viewers.iter_mut().find(|viewer| viewer.id == id) else {
             return Err(Violation::Unknown(id.0));
         };
-        viewer.heard_at = self.now;
+        viewer.input.heard_at = self.now;
         viewer.arrived(arrived, true, now)
     }
 

@@ -9,7 +9,7 @@ use thinc_ring::InputMessage;
 
 use super::{DELIVERIES_MAX, Delivery, REQUESTS_MAX, Request, Session};
 use crate::input::{BATCH_MAX, KeyAction, Locks};
-use crate::viewer::{Viewer, ViewerId, Violation};
+use crate::viewer::{InputState, Viewer, ViewerId, Violation};
 
 /// 50 ms: shortest time between two messages to the driver about the same held key, half of a
 /// viewer's interval (doc/protocol.md, section 4.1).
@@ -53,7 +53,7 @@ impl Session {
         let id = self.viewers[at].id;
         match input.event {
             InputEvent::Motion { x, y } => {
-                self.viewers[at].pointer_at = Some((x, y));
+                self.viewers[at].input.pointer_at = Some((x, y));
                 self.move_pointer(id, (x, y));
                 return Ok(());
             }
@@ -73,7 +73,8 @@ impl Session {
             InputEvent::ReleaseAll => {
                 // A release passes the bound, so it is queued only if it has an effect: repeats
                 // fill nothing.
-                let holds = self.viewers[at].buttons != 0 || self.viewers[at].fingers != 0;
+                let holds =
+                    self.viewers[at].input.buttons != 0 || self.viewers[at].input.fingers != 0;
                 if holds || !self.has_released_all(id) {
                     self.release_all(at);
                 }
@@ -102,10 +103,10 @@ impl Session {
                 }
                 let bit = 1 << button;
                 let viewer = &mut self.viewers[at];
-                if (viewer.buttons & bit != 0) == down {
+                if (viewer.input.buttons & bit != 0) == down {
                     return Ok(());
                 }
-                viewer.buttons ^= bit;
+                viewer.input.buttons ^= bit;
                 self.place_pointer(at);
                 let seq = self.expect_delivery(id, input.seq);
                 self.push_request(Request::Input(InputMessage::Button { seq, button, down }));
@@ -114,12 +115,12 @@ impl Session {
                 let finger = finger & 15;
                 let bit = 1 << finger;
                 let viewer = &mut self.viewers[at];
-                let touches = viewer.fingers & bit != 0;
+                let touches = viewer.input.fingers & bit != 0;
                 if touches == (phase == TouchPhase::Begin) {
                     return Ok(());
                 }
                 if phase != TouchPhase::Update {
-                    viewer.fingers ^= bit;
+                    viewer.input.fingers ^= bit;
                 }
                 let (x, y) = self.clamp(x, y);
                 let seq = self.expect_delivery(id, input.seq);
@@ -143,7 +144,7 @@ impl Session {
     /// that follow one another are added.
     fn move_pointer_by(&mut self, at: usize, (dx, dy): (i32, i32)) -> Result<(), Violation> {
         let viewer = &mut self.viewers[at];
-        viewer.pointer_at = None;
+        viewer.input.pointer_at = None;
         self.moved_by = Some(viewer.id);
         self.pointer.at = None;
         self.pointer.moved_by_distance = true;
@@ -199,7 +200,7 @@ impl Session {
     /// Before a viewer's button or wheel: what it does, it does where this viewer's pointer is,
     /// though another viewer has moved X's since. Where an application has moved it, it stays.
     fn place_pointer(&mut self, at: usize) {
-        let Viewer { id, pointer_at, .. } = self.viewers[at];
+        let Viewer { id, input: InputState { pointer_at, .. }, .. } = self.viewers[at];
         if let Some(place) = pointer_at
             && self.pointer.at.is_none()
             && self.moved_by.is_some_and(|mover| mover != id)
@@ -362,11 +363,11 @@ impl Session {
     /// requests wait X is busy, and repeats nothing.
     pub(super) fn confirm_held_keys(&mut self, at: usize) {
         let viewer = &mut self.viewers[at];
-        let is_due = self.now >= viewer.held_at + STILL_HELD_INTERVAL;
+        let is_due = self.now >= viewer.input.held_at + STILL_HELD_INTERVAL;
         if !is_due || !self.requests.is_empty() || !self.ready.is_empty() {
             return;
         }
-        viewer.held_at = self.now;
+        viewer.input.held_at = self.now;
         self.ready.extend(
             self.keyboard
                 .repeating(viewer.id)
@@ -377,7 +378,7 @@ impl Session {
     /// Releases the keys of unresponsive viewers.
     fn release_unresponsive(&mut self, now: Micros) {
         for at in 0..self.viewers.len() {
-            let (id, heard) = (self.viewers[at].id, self.viewers[at].heard_at);
+            let (id, heard) = (self.viewers[at].id, self.viewers[at].input.heard_at);
             let (holds, repeats) = self.keyboard.holds(id);
             let mut actions = std::mem::take(&mut self.key_actions);
             if holds && now >= heard + UNRESPONSIVE_TIME_MODIFIERS {
@@ -395,7 +396,7 @@ impl Session {
         let unresponsive = self.viewers.iter().filter_map(|viewer| {
             let (holds, repeats) = self.keyboard.holds(viewer.id);
             let time = if repeats { UNRESPONSIVE_TIME } else { UNRESPONSIVE_TIME_MODIFIERS };
-            holds.then_some(viewer.heard_at + time)
+            holds.then_some(viewer.input.heard_at + time)
         });
         unresponsive.chain(self.keys_from).min()
     }
@@ -416,13 +417,13 @@ impl Session {
         let id = self.viewers[at].id;
         let seq = self.next_input();
         self.requests.push_back(QueuedRequest::ReleaseKeys { viewer: id, seq });
-        let buttons = std::mem::take(&mut self.viewers[at].buttons);
-        let held_by_others = self.viewers.iter().fold(0, |all, viewer| all | viewer.buttons);
+        let buttons = std::mem::take(&mut self.viewers[at].input.buttons);
+        let held_by_others = self.viewers.iter().fold(0, |all, viewer| all | viewer.input.buttons);
         for button in (0..32).filter(|button| buttons & !held_by_others & (1 << button) != 0) {
             let seq = self.next_input();
             self.push_request(Request::Input(InputMessage::Button { seq, button, down: false }));
         }
-        let fingers = std::mem::take(&mut self.viewers[at].fingers);
+        let fingers = std::mem::take(&mut self.viewers[at].input.fingers);
         let (x, y) = self.input_tracker.pointer();
         for finger in (0..16u8).filter(|finger| fingers & (1 << finger) != 0) {
             let seq = self.next_input();

@@ -40,10 +40,10 @@ impl Session {
         } else if rights.input && !before.input {
             // A viewer reports its keyboard when it connects and when it changes, not again now.
             let viewer = &self.viewers[at];
-            if let Some(layout) = viewer.layout.clone() {
+            if let Some(layout) = viewer.input.layout.clone() {
                 self.requests.push_back(QueuedRequest::Layout { viewer: id, layout });
             }
-            if let Some(locks) = self.viewers[at].locks {
+            if let Some(locks) = self.viewers[at].input.locks {
                 self.requests.push_back(QueuedRequest::Locks { viewer: id, locks });
             }
         }
@@ -68,10 +68,10 @@ impl Session {
     pub(super) fn remember_keyboard(&mut self, at: usize, message: &ViewerMessage) {
         let viewer = &mut self.viewers[at];
         match message {
-            ViewerMessage::KeyboardLayout(layout) => viewer.layout = Some(layout.clone()),
+            ViewerMessage::KeyboardLayout(layout) => viewer.input.layout = Some(layout.clone()),
             ViewerMessage::Input(input) => {
                 if let InputEvent::Locks { caps, num } = input.event {
-                    viewer.locks = Some(Locks { caps, num });
+                    viewer.input.locks = Some(Locks { caps, num });
                 }
             }
             _ => {}

@@ -5,12 +5,12 @@
 use thinc_protocol::Micros;
 use thinc_region::Region;
 
-use super::{BarrierState, SessionContext, Viewer};
+use super::{SessionContext, Viewer};
 use crate::command_queue::{Kinds, Lane};
 use crate::copies::TakenCopies;
 use crate::delivery::Delivery;
 use crate::delivery::ledger::{
-    Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
+    Commit, FRAME_AGE_MAX, Job, JobHints, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
 use crate::quality::{ENCODE_TIME_MAX, Quality};
@@ -44,14 +44,10 @@ impl NextCommit {
 }
 
 impl Viewer {
-    fn draining(&self) -> bool {
-        self.barriers.iter().any(|barrier| matches!(barrier.state, BarrierState::Draining { .. }))
-    }
-
     /// Pending pixels are due: X sleeps, they are old, or a barrier waits for them.
     fn is_due(&self, idle: bool, now: Micros) -> bool {
         let Some(oldest) = self.queue.oldest() else { return false };
-        idle || now >= oldest + RECORD_AGE_MAX || self.draining()
+        idle || now >= oldest + RECORD_AGE_MAX || self.barriers.is_draining()
     }
 
     fn room(&mut self, encode_work: Micros, now: Micros) -> Room {
@@ -79,8 +75,7 @@ impl Viewer {
         if let Some(until) = self.retained.awaited() {
             return Some(until);
         }
-        let refresh =
-            self.resync_pending.then_some(self.resync_from).into_iter().chain(self.view.due());
+        let refresh = self.resync.due().into_iter().chain(self.view.due());
         let lossy = self.refresh.due().filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
         let doubt = scheduler::doubt_due(&self.queue, idle)
             .filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
@@ -151,7 +146,8 @@ impl Viewer {
     fn pick_doubt(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<NextCommit> {
         let due = scheduler::doubt_due(&self.queue, screen.idle)?;
         let crowded = self.delivery.ledger.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX;
-        if now < due && !self.draining() || crowded || self.delivery.flow.room(now) == 0 {
+        if now < due && !self.barriers.is_draining() || crowded || self.delivery.flow.room(now) == 0
+        {
             return None;
         }
         let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
@@ -199,26 +195,6 @@ impl Viewer {
         Some(NextCommit { picked, verify: Region::new(), is_refresh: true })
     }
 
-    /// A frame contains what was pending when its first update was committed. Later drawings belong
-    /// to the next frame, or an application that draws faster than the path carries would never be
-    /// shown. A frame that takes long is shown in parts, and so is one that was partly redrawn:
-    /// holding its parts back would only make them older.
-    fn ends_frame(&mut self, committed: &Region, now: Micros) -> bool {
-        if self.frame_remaining.is_empty() {
-            self.frame_remaining = self.queue.pending_pixels();
-            self.frame_began = now;
-            self.frame_is_torn = false;
-        } else {
-            self.frame_remaining.subtract(committed);
-            // A COPY may have moved some of it elsewhere.
-            self.frame_remaining.intersect(&self.queue.pending_pixels());
-        }
-        if now.saturating_sub(self.frame_began) >= FRAME_AGE_MAX {
-            self.frame_remaining.clear();
-        }
-        self.frame_remaining.is_empty() || self.frame_is_torn
-    }
-
     /// Rule 4. Updates that are late and redrawn are not sent: waiting was worth it only while all
     /// of it was one state of the screen.
     fn withdraw(&mut self, now: Micros) {
@@ -244,7 +220,7 @@ impl Viewer {
     /// path. A comparison is no refresh: lossy pixels in it have their own time.
     fn job_quality(&self, lane: Lane, region: &Region, verify: &Region, now: Micros) -> Quality {
         let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
-        let waiting = if self.frame_is_lossy || !verify.is_empty() { u64::MAX } else { waiting };
+        let waiting = if self.frames.is_lossy() || !verify.is_empty() { u64::MAX } else { waiting };
         let outpaces_path = self.videos.outpaces_path(region, now);
         let lossy = if outpaces_path {
             self.quality.lossy_reduced(waiting)
@@ -300,16 +276,7 @@ impl Viewer {
             }
             return None;
         }
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region: wanted, copies, job_end } = &mut barrier.state {
-                // The barrier may wait for any of this: a job too many costs its transfer time.
-                if *copies || wanted.overlaps(&region) {
-                    *job_end = JobId(id.0 + 1);
-                    *copies = false;
-                    wanted.subtract(&region);
-                }
-            }
-        }
+        self.barriers.committed(id, &region);
         let mut quality = self.job_quality(lane, &region, &verify, now);
         if is_refresh {
             quality.lossy = None;
@@ -329,8 +296,9 @@ impl Viewer {
         if !inline && video.is_none() {
             self.quality.work_begins(id, region.area());
         }
-        let end_of_frame = video.is_some() || self.ends_frame(&region, now);
-        self.frame_is_lossy = !end_of_frame && (self.frame_is_lossy || quality.lossy.is_some());
+        let end_of_frame =
+            video.is_some() || self.frames.ends(&region, self.queue.pending_pixels(), now);
+        self.frames.committed(end_of_frame, quality.lossy.is_some());
         // Compared or refreshed pixels tell nothing about the cost of their kind.
         let area = if is_refresh || video.is_some() { 0 } else { region.area() - verify.area() };
         self.stats.pixels += if is_refresh { 0 } else { region.area() - verify.area() };

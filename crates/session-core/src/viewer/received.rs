@@ -1,15 +1,14 @@
 //! Path back, and 10/13: under viewer.rs, from session/input.rs, to a message that follows HELLO on
 //! a viewer's next connection.
-//! How much input a viewer sends, and which was received, so that a viewer that reconnects sends
-//! the rest, and nothing twice. Knows numbers; never what was typed. The shell knows which viewer
+//! Which input of a viewer was received, so that a viewer that reconnects sends the rest, and
+//! nothing twice. Knows numbers; never what was typed. The shell knows which viewer
 //! has reconnected.
 
 use thinc_protocol::Micros;
-use thinc_protocol::limits::INPUT_EVENTS_PER_SECOND_MAX;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::ViewerCaps;
 
-use super::{Viewer, Violation};
+use super::Viewer;
 
 /// Which input of a viewer was received.
 #[derive(Debug)]
@@ -38,19 +37,6 @@ impl Viewer {
         input.awaits_instance = false;
         input.unsent = received.filter(|_| input.wanted);
         input.last = received.unwrap_or(input.last);
-    }
-
-    /// Counts an input event.
-    pub(crate) fn count_input(&mut self, now: Micros) -> Result<(), Violation> {
-        if now.saturating_sub(self.input_second) >= 1_000_000 {
-            self.input_second = now;
-            self.input_count = 0;
-        }
-        self.input_count += 1;
-        if self.input_count > INPUT_EVENTS_PER_SECOND_MAX {
-            return Err(Violation::InputFlood(INPUT_EVENTS_PER_SECOND_MAX));
-        }
-        Ok(())
     }
 
     /// This input was received, and all before it.

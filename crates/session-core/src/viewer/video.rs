@@ -7,7 +7,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::video::VideoStatus;
 use thinc_region::{Rect, Region};
 
-use super::{BarrierState, Viewer};
+use super::Viewer;
 use crate::command_queue::{FrameMerge, Kinds, Lane, Origin};
 use crate::delivery::Delivery;
 use crate::delivery::flow::QUEUE_TIME;
@@ -68,11 +68,7 @@ impl Viewer {
             return;
         }
         self.queue.stale_video(uncertain, now);
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region, .. } = &mut barrier.state {
-                region.add(uncertain);
-            }
-        }
+        self.barriers.wait_for(uncertain);
     }
 
     /// Queues a drawing. Inside a video area it belongs to the next frame, unless it is an input

@@ -8,7 +8,7 @@ use thinc_protocol::session::{Geometry, ScreenPart};
 use thinc_protocol::viewer::View;
 use thinc_region::{Region, Size};
 
-use super::{BarrierState, SessionContext, Viewer};
+use super::{SessionContext, Viewer};
 use crate::command_queue::{Lane, Origin};
 use crate::copies::{CopyCommand, Proof};
 use crate::scheduler::REAL_TIME_BYTES_MAX;
@@ -69,17 +69,11 @@ impl Viewer {
         self.refresh.reset();
         self.videos.reset(self.delivery.ledger.newest_seq);
         self.queue.reset(size, now);
-        self.frame_remaining.clear();
+        self.frames.reset();
         self.forget.clear();
-        self.resync_pending = false;
+        self.resync.cancel();
         self.control.geometry = true;
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region, copies, job_end } = &mut barrier.state {
-                *region = size.rect().into();
-                *copies = false;
-                *job_end = self.delivery.ledger.next_job();
-            }
-        }
+        self.barriers.reset(&size.rect().into(), self.delivery.ledger.next_job());
     }
 
     /// The viewer requests this view.
@@ -145,15 +139,15 @@ impl Viewer {
         if is_response && self.estimate.bytes(origin.kinds, region.area()) <= REAL_TIME_BYTES_MAX {
             origin.lane = Lane::RealTime;
         }
-        origin.echo = self.take_echo(origin.window, origin.since);
-        self.frame_is_torn |= self.frame_remaining.overlaps(region);
+        origin.echo = self.echoes.take(origin.window, origin.since);
+        self.frames.drawn(region);
         self.queue_drawing(region, origin);
     }
 
     /// Takes a COPY on the screen.
     pub(crate) fn copy(&mut self, copy: &CopyCommand, op: u64, proof: Proof, mut origin: Origin) {
         let Some(by) = &self.view.transform else {
-            origin.echo = self.take_echo(origin.window, origin.since);
+            origin.echo = self.echoes.take(origin.window, origin.since);
             self.videos.copied(copy, self.queue.size().rect());
             return self.queue.copy(copy.clone(), op, proof, origin);
         };
@@ -166,7 +160,7 @@ impl Viewer {
             self.queue.size().rect(),
         );
         if let Some(moved) = moved {
-            origin.echo = self.take_echo(origin.window, origin.since);
+            origin.echo = self.echoes.take(origin.window, origin.since);
             self.queue.copy(moved, op, proof, origin);
         }
         self.draw_in_view(&rest, origin, false);
