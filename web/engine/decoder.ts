@@ -6,6 +6,7 @@ import type { Rect, Size, ViewRequest } from "../display/view";
 import type { PlayerReport } from "../sound/messages";
 import type { Picture, Tile } from "../store/tiles";
 import type { AttemptEnd } from "../transport/connection";
+import { AttemptCalls, type AttemptExports } from "./attempts";
 import { FileCalls, type FileExports } from "./filecalls";
 import type {
   ClipboardPolicy,
@@ -25,7 +26,7 @@ import type {
 } from "./messages";
 
 /** The exports of crates/viewer-web/src/lib.rs; addresses and lengths are bytes of `memory`. */
-interface Exports extends FileExports {
+interface Exports extends FileExports, AttemptExports {
   viewer_buffer(bytes: number): number;
   viewer_open(nameBytes: number, width: number, height: number): void;
   viewer_instance(): void;
@@ -77,7 +78,10 @@ interface Exports extends FileExports {
   viewer_clip_bytes(): number;
   viewer_clip_forget(): void;
   viewer_deadline(): number;
-  viewer_repeat_liveness_probe(nowUs: number): void;
+  viewer_opened(replaces: number, nowUs: number): void;
+  viewer_liveness(): number;
+  viewer_wake(nowUs: number): void;
+  viewer_idle_probes(on: number): void;
   viewer_watch_path(): void;
   viewer_path_change(nowUs: number): number;
   viewer_transport_attempt(state: number, nowUs: number): void;
@@ -224,6 +228,15 @@ export enum ChromaLayout {
   Interleaved = 1,
 }
 
+/** Whether the session answers, and what is done if not; as `Liveness` of crates/viewer-core. */
+export enum Liveness {
+  Responsive = 0,
+  Unresponsive = 1,
+  /** Other connections are tried beside this one. */
+  Replaceable = 2,
+  Dead = 3,
+}
+
 /** As `Selection` of crates/protocol/src/clip.rs; browsers have no counterpart of PRIMARY. */
 export const CLIPBOARD = 0;
 
@@ -319,9 +332,11 @@ export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Modul
 export class Decoder {
   private readonly calls: Exports;
   readonly files: FileCalls;
+  readonly attempts: AttemptCalls;
 
   private constructor(instance: WebAssembly.Instance) {
     this.calls = instance.exports as unknown as Exports;
+    this.attempts = new AttemptCalls(this.calls);
     this.files = new FileCalls(this.calls, {
       write: (bytes) => this.writeInput(bytes),
       text: () => this.text(),
@@ -510,9 +525,23 @@ export class Decoder {
     return this.calls.viewer_deadline() || undefined;
   }
 
-  /** The session is unresponsive: sends another probe. */
-  repeatLivenessProbe(nowUs: number): void {
-    this.calls.viewer_repeat_liveness_probe(nowUs);
+  /** The connection is open: the session has to answer; `replaces`: another one worked. */
+  opened(replaces: boolean, nowUs: number): void {
+    this.calls.viewer_opened(Number(replaces), nowUs);
+  }
+
+  get liveness(): Liveness {
+    return this.calls.viewer_liveness();
+  }
+
+  /** The machine slept, or the network is another: probes the connection. */
+  wake(nowUs: number): void {
+    this.calls.viewer_wake(nowUs);
+  }
+
+  /** Whether idle connections are probed, as the user sees the picture. */
+  idleProbes(on: boolean): void {
+    this.calls.viewer_idle_probes(Number(on));
   }
 
   /** Another transport could replace the connection's: watches its path. */

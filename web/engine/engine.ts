@@ -12,7 +12,14 @@ import { type SavedPicture, TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
 import { Connection } from "../transport/connection";
-import { CLIPBOARD, compileDecoder, Decoder, DecoderError, type DecoderEvent } from "./decoder";
+import {
+  CLIPBOARD,
+  compileDecoder,
+  Decoder,
+  DecoderError,
+  type DecoderEvent,
+  Liveness,
+} from "./decoder";
 import { EngineFiles } from "./files";
 import {
   type ClipboardPolicy,
@@ -32,41 +39,6 @@ import { EngineSound } from "./sound";
 import { decodesH264, VideoDecoders } from "./video";
 import { messageOf, sentence } from "./words";
 
-/** An input must be answered within two round trips and this time. */
-const INPUT_RESPONSE_MS_MAX = 170;
-/** Upper bound of the round trip, and its value before it is measured: that of a satellite. */
-const ROUND_TRIP_MS_MAX = 700;
-/**
- * If nothing else was answered for this time, or nothing was received for IDLE_MS_MAX, the session
- * is probed: the user may be watching a picture that stands still for another reason.
- */
-const RESPONSE_MS_MAX = 5_000;
-const IDLE_MS_MAX = 20_000;
-/** A probe must be answered within this time, which a satellite needs; then the user is told … */
-const PROBE_MS_MAX = 1_500;
-/**
- * … and after this time more the connection is dropped: the socket alone needs minutes to notice.
- */
-const DEAD_MS_MAX = 5_000;
-/**
- * Interval of the probes until then, as in the native viewer: when the path works again, a new
- * probe finds out soonest.
- */
-const PROBE_INTERVAL_MS = 200;
-/**
- * Other transports are tried beside a connection that has been unresponsive for this time. Over
- * WebTransport each probe is a packet of its own that no lost packet delays, and lost data is
- * retransmitted as soon as a probe arrives: a new connection would not be faster.
- */
-const TRY_OTHERS_MS = { websocket: 500, webtransport: 2_000 } as const;
-/** After waking up, a path is more likely dead than slow. */
-const WAKE_DEAD_MS_MAX = 1_000;
-/** viewer-core sends no ping sooner after the last one. */
-const PING_MS = 1_000;
-/** An open socket on which no session answers for this time leads to none. */
-const HELLO_MS_MAX = 10_000;
-/** The same for one that took the place of another, which worked. As in a native viewer. */
-const REPLACED_HELLO_MS_MAX = 5_000;
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
 const FETCHES_MAX = 6;
 const FETCH_RETRY_MS = 500;
@@ -114,15 +86,8 @@ export class Engine {
    */
   private instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
   private presenter: Presenter | undefined;
-  /** Deadline of the response that is expected; undefined if none is. */
-  private expected: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
-  private othersTimer: ReturnType<typeof setTimeout> | undefined;
-  private probeTimer: ReturnType<typeof setInterval> | undefined;
-  /** The user has been told that the session does not answer. */
-  private unresponsive = false;
-  /** Chunks handed to the transport. */
-  private sends = 0;
-  private receivedAtMs = 0;
+  /** What viewer-core last said of this connection. */
+  private liveness = Liveness.Responsive;
 
   /** What the next connection does, until the session has answered one. */
   private opening: Opening = "opens";
@@ -211,7 +176,7 @@ export class Engine {
         this.input((decoder) => decoder.char(message.codePoint, nowUs()));
         break;
       case "locks":
-        this.input((decoder) => decoder.locks(message.caps, message.num, nowUs()), "page");
+        this.input((decoder) => decoder.locks(message.caps, message.num, nowUs()));
         break;
       case "layout":
         this.layout = message;
@@ -238,7 +203,7 @@ export class Engine {
         );
         break;
       case "releaseAll":
-        this.input((decoder) => decoder.releaseAll(nowUs()), "page");
+        this.input((decoder) => decoder.releaseAll(nowUs()));
         break;
       case "display":
         this.sizing.want(message.display);
@@ -249,6 +214,7 @@ export class Engine {
         break;
       case "visible":
         this.visible = message.visible;
+        this.withDecoder((decoder) => decoder.idleProbes(message.visible));
         if (this.visible) this.schedulePresent();
         else {
           void this.cacheSaver?.save();
@@ -337,7 +303,8 @@ export class Engine {
       secret: message.secret,
       page: message.page,
     };
-    this.connection = new Connection(session, message.transport, {
+    const attempts = () => this.decoder?.attempts;
+    this.connection = new Connection(session, message.transport, attempts, {
       connecting: (attempt) => this.state({ name: "connecting", attempt }),
       opened: () => this.opened(),
       received: (bytes) => this.received((decoder) => decoder.bytes(bytes, nowUs())),
@@ -461,8 +428,6 @@ export class Engine {
     this.connected = true;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
     this.pictureShown = false;
-    const helloMs = this.connection?.reason === undefined ? HELLO_MS_MAX : REPLACED_HELLO_MS_MAX;
-    this.expect(helloMs, () => this.connection?.drop());
     this.videoDecoders = new VideoDecoders((call) => this.withDecoder(call), this.copying);
     this.withDecoder((decoder) => {
       decoder.instance(this.instance);
@@ -474,7 +439,9 @@ export class Engine {
       this.files.open(decoder);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
       const { wanted } = this.sizing;
+      decoder.idleProbes(this.visible);
       decoder.open("thinc-web", wanted.width, wanted.height);
+      decoder.opened(this.connection?.reason !== undefined, nowUs());
       if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
       if (this.view) decoder.view(this.view);
       if (this.localOffer.formats !== 0) decoder.clipOffer(this.localOffer.formats);
@@ -483,9 +450,7 @@ export class Engine {
   }
 
   private received(take: (decoder: Decoder) => void): void {
-    this.receivedAtMs = performance.now();
     this.connection?.bytesReceived();
-    this.becomeResponsive();
     this.withDecoder(take);
     this.improveTransport();
   }
@@ -500,83 +465,24 @@ export class Engine {
     connection.improve(`the round trip grew to ${(roundTripUs / 1000).toFixed(1)} ms`);
   }
 
-  // Liveness. An acknowledgement needs no answer, so the lack of one proves nothing; but
-  // viewer-core sends a ping with any call that is due one, and passing it no bytes is such a call.
-
-  /** A response must arrive within `ms`; an earlier deadline stays. */
-  private expect(ms: number, then: () => void): void {
-    const atMs = performance.now() + ms;
-    if (this.expected !== undefined && this.expected.atMs <= atMs) return;
-    clearTimeout(this.expected?.timer);
-    this.expected = { atMs, timer: setTimeout(then, ms) };
-  }
-
-  private sent(by: "user" | "page"): void {
-    this.sends += 1;
-    if (!this.greeted || this.unresponsive) return;
-    if (by === "user")
-      this.expect(2 * this.roundTripMs() + INPUT_RESPONSE_MS_MAX, () =>
-        this.becomeUnresponsive(DEAD_MS_MAX),
-      );
-    else this.expect(RESPONSE_MS_MAX, () => this.probe(DEAD_MS_MAX));
-  }
-
-  /** The shorter of the last two: time spent in a queue behind a picture must not count. */
-  private roundTripMs(): number {
-    const us = this.decoder?.stats().rttMinUs ?? 0;
-    return us > 0 ? Math.min(us / 1000, ROUND_TRIP_MS_MAX) : ROUND_TRIP_MS_MAX;
-  }
-
-  /**
-   * Tells the user, probes the session, tries other transports beside the active one, and drops the
-   * connection if none has opened by the deadline.
-   */
-  private becomeUnresponsive(deadMs: number): void {
-    if (this.connection) this.connection.roundTripMs = this.roundTripMs();
-    clearTimeout(this.expected?.timer);
-    this.expected = undefined;
-    this.unresponsive = true;
-    this.state({ name: "unresponsive" });
-    this.othersTimer = setTimeout(
-      () => this.connection?.tryOthers(),
-      TRY_OTHERS_MS[this.connection?.kind ?? "websocket"],
-    );
-    this.expect(deadMs, () => this.connection?.drop());
-    const probe = () => this.withDecoder((decoder) => decoder.repeatLivenessProbe(nowUs()));
-    clearInterval(this.probeTimer);
-    this.probeTimer = setInterval(probe, PROBE_INTERVAL_MS);
-    probe();
-  }
-
-  private becomeResponsive(): void {
-    clearTimeout(this.expected?.timer);
-    this.expected = undefined;
-    clearTimeout(this.othersTimer);
-    clearInterval(this.probeTimer);
-    if (this.unresponsive && this.connected) this.state({ name: "connected" });
-    this.unresponsive = false;
-  }
-
-  /**
-   * Probes the session; if it does not answer, the user is told, and `deadMs` later the connection
-   * is dropped.
-   */
-  private probe(deadMs: number, attempts = 2): void {
-    if (!this.greeted) return; // HELLO_MS_MAX bounds a new connection
-    clearTimeout(this.expected?.timer);
-    this.expected = undefined;
-    const before = this.sends;
-    this.withDecoder((decoder) => decoder.bytes(new Uint8Array(), nowUs()));
-    if (this.sends === before && attempts > 1) {
-      this.expect(PING_MS, () => this.probe(deadMs, attempts - 1));
-      return;
+  /** Does what viewer-core says of the connection. */
+  private followLiveness({ liveness }: Decoder): void {
+    const before = this.liveness;
+    if (liveness === before || !this.connected) return;
+    this.liveness = liveness;
+    if (liveness === Liveness.Dead) {
+      this.connection?.drop();
+    } else if (liveness === Liveness.Responsive) {
+      this.state({ name: "connected" });
+    } else {
+      if (before === Liveness.Responsive) this.state({ name: "unresponsive" });
+      if (liveness === Liveness.Replaceable) this.connection?.tryOthers();
     }
-    this.expect(PROBE_MS_MAX, () => this.becomeUnresponsive(deadMs));
   }
 
   /** The machine or page slept, or the network came back: probes the connection. */
   private wake(): void {
-    if (this.greeted) this.probe(WAKE_DEAD_MS_MAX);
+    if (this.greeted) this.withDecoder((decoder) => decoder.wake(nowUs()));
     else if (!this.closed) this.connection?.wake();
   }
 
@@ -587,13 +493,6 @@ export class Engine {
       const slept = nowMs - lastMs > CLOCK_MS + CLOCK_JUMP_MS_MIN;
       lastMs = nowMs;
       if (slept) this.wake();
-      else if (
-        this.visible &&
-        performance.now() - this.receivedAtMs > IDLE_MS_MAX &&
-        this.expected === undefined
-      ) {
-        this.probe(DEAD_MS_MAX);
-      }
     }, CLOCK_MS);
   }
 
@@ -605,7 +504,6 @@ export class Engine {
   private withDecoder<T>(
     call: (decoder: Decoder) => T,
     urgency: "now" | "may wait" = "now",
-    by: "user" | "page" = "page",
   ): T | undefined {
     const decoder = this.decoder;
     if (!this.connected || decoder === undefined) return undefined;
@@ -615,7 +513,7 @@ export class Engine {
       if (datagram.length > 0) this.connection?.sendDatagram(datagram);
       if (urgency === "now" || this.connection?.congested === false) {
         const output = decoder.output();
-        if (output.length > 0 && this.connection?.send(output)) this.sent(by);
+        if (output.length > 0) this.connection?.send(output);
       }
       for (let event = decoder.event(); event !== undefined; event = decoder.event())
         this.handleEvent(event);
@@ -625,6 +523,7 @@ export class Engine {
       if (decoder.damaged) this.schedulePresent();
       this.scheduleTimeout(decoder);
       if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
+      this.followLiveness(decoder);
       return result;
     });
   }
@@ -667,9 +566,9 @@ export class Engine {
    * Sends user input, or buffers it for the next connection; without a connection viewer-core
    * buffers keys and text and only notes the rest.
    */
-  private input(call: (decoder: Decoder) => void, by: "user" | "page" = "user"): void {
+  private input(call: (decoder: Decoder) => void): void {
     const decoder = this.decoder;
-    if (this.connected) this.withDecoder(call, "now", by);
+    if (this.connected) this.withDecoder(call);
     else if (decoder !== undefined && !this.closed) this.guarded(decoder, () => call(decoder));
     if (!this.greeted) this.postBuffering();
   }
@@ -948,7 +847,7 @@ export class Engine {
     this.sound?.microphone.want(undefined);
     if (this.videoDecoders) this.copying = this.videoDecoders.close();
     this.videoDecoders = undefined;
-    this.becomeResponsive();
+    this.liveness = Liveness.Responsive;
     this.sizing.lost();
     this.clipRequests.clear();
     clearTimeout(this.deadlineTimer);

@@ -1,14 +1,20 @@
 // Which transport a page uses, and when it changes it: connection.ts between scripted sockets.
-// No browser; a real one is in webtransport.test.mjs.
+// Needs web/dist (./dev build web), and no browser; a real one is in webtransport.test.mjs.
 
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
+import { readFile } from "node:fs/promises";
 import { test as nodeTest } from "node:test";
 import { load } from "./modules.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
 const { Connection } = await load("transport/connection.ts");
+const { AttemptCalls } = await load("engine/attempts.ts");
+/** viewer-core, which decides when attempts are made; each test has an instance of its own. */
+const decoder = new WebAssembly.Module(
+  await readFile(new URL("../dist/viewer.wasm", import.meta.url)),
+);
 
 const SESSION = {
   socket: "wss://desk/ws",
@@ -166,7 +172,8 @@ globalThis.fetch = async (url, { headers }) => {
 function opening(t, { choice = "auto", status = 200 } = {}) {
   network = new Network();
   network.status = status;
-  const connection = new Connection(SESSION, choice, {
+  const attempts = new AttemptCalls(new WebAssembly.Instance(decoder).exports);
+  const connection = new Connection(SESSION, choice, () => attempts, {
     connecting: () => network.record("connecting"),
     opened: () => {
       network.record(`opened ${connection.kind}`);

@@ -274,7 +274,7 @@ test("an unresponsive session is probed repeatedly until it answers", async (t) 
   session.pause();
   await page.keyboard.press("a");
   const pings = () => viewer.received.filter((m) => m.kind === "ping");
-  // The connection is dropped after five seconds; viewer-core itself probes once.
+  // The connection is dropped after five seconds.
   await viewer.receive(() => pings().length >= 10);
   viewer.mute = false;
   viewer.send(message.pong(pings().at(-1).id));

@@ -1,4 +1,5 @@
-// The page's connection to its session: opens it, replaces it, and reconnects with a growing delay.
+// The page's connection to its session: opens it, replaces it, and reconnects when viewer-core
+// says.
 // Path 10/13, and path back: between the session, over the transport of transports.ts that opens
 // first, and engine.ts.
 // Knows transports and time; never what the bytes say.
@@ -14,33 +15,8 @@ import {
   type WebTransportOffer,
 } from "./transports";
 
-/**
- * Delay before the first reconnection, doubled after each failure: a server that restarts is back
- * in well under a second.
- */
-const RETRY_MS_MIN = 200;
-/** Longest delay: about as long as a user watches a dimmed screen before pressing the button. */
-const RETRY_MS_MAX = 8_000;
 /** `wake` leaves an attempt alone that is younger than this. */
 const ATTEMPT_MS_RECENT = 1_500;
-/**
- * How long one reconnection attempt may take before the next one replaces it (its first packet was
- * lost), by the time since the session became unresponsive. The limit grows, because a browser
- * opens one WebSocket to a host at a time and delays each by up to 1.25 s after 14 recent failures,
- * and by up to 5 s after 16; the kernel repeats a SYN once a second at first.
- */
-const ATTEMPT_LIMITS: readonly { unresponsiveMs: number; attemptMs: number }[] = [
-  { unresponsiveMs: 2_000, attemptMs: 300 },
-  { unresponsiveMs: 4_000, attemptMs: 500 },
-  { unresponsiveMs: 30_000, attemptMs: 4_900 },
-  { unresponsiveMs: Infinity, attemptMs: 7_400 },
-];
-/**
- * Round trips of a handshake, with one to spare for a busy machine, and the processing time beside
- * them.
- */
-const HANDSHAKE_ROUND_TRIPS = 5;
-const HANDSHAKE_MS = 200;
 /**
  * An open WebSocket waits for WebTransport, which it prefers, no longer than its own handshake took
  * and no longer than this, which users do not notice; not at all if WebTransport has failed. With
@@ -54,25 +30,31 @@ const STANDBY_MS_MAX = 100;
 const OFFER_MS_MAX = 3_600_000;
 /** After WebTransport opened and then failed on a network, it is not tried again for this time. */
 const WEBTRANSPORT_BLOCK_MS = 60_000;
-/**
- * So often a WebTransport replaced a WebSocket and no session answered on it; then the WebSocket
- * stays.
- */
-const REPLACEMENT_FAILURES_MAX = 3;
-
-/**
- * A WebTransport that is to replace a WebSocket waits no longer than this until no key, button or
- * finger is down and no picture is on its way; a session waits 10 s for its first message. A
- * picture that is still on its way then is sent twice: while the screen is drawn without pause,
- * there is no better moment.
- */
-const TURN_MS_MAX = 3_000;
-
 /** `auto`: WebTransport if the network permits it, else a WebSocket. */
 export type TransportChoice = "auto" | TransportKind;
 
 /** Why a WebTransport did not replace the WebSocket: it did not open, or there was no moment. */
 export type AttemptEnd = "failed" | "postponed";
+
+/** When attempts are made: the decisions of viewer-core. */
+export interface Attempts {
+  /** No connection works: attempts begin, unless they have. */
+  begin(): void;
+  /** Counts another attempt, which follows after so long. */
+  waitMs(): number;
+  /** After how long an unanswered attempt is given up for the next; undefined: it is not. */
+  intervalMs(): number | undefined;
+  /** Since a session last answered. */
+  readonly count: number;
+  /**
+   * A WebTransport that is to replace a WebSocket waits no longer than this until no key, button or
+   * finger is down and no picture is on its way. A picture that is still on its way then is sent
+   * twice: while the screen is drawn without pause, there is no better moment.
+   */
+  readonly replacementWaitMs: number;
+  /** So often one replaced a WebSocket and no session answered on it; then the WebSocket stays. */
+  readonly replacementFailuresMax: number;
+}
 
 export interface SessionAccess {
   /** wss:// address of the session. */
@@ -123,15 +105,7 @@ export class Connection {
   private active: Transport | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private attemptAtMs = 0;
-  /**
-   * When the session became unresponsive; undefined before the first connection and while it
-   * responds.
-   */
-  private unresponsiveSinceMs: number | undefined;
   private attemptTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Shortest round trip of the last connection. */
-  roundTripMs = 0;
-  private failures = 0;
   private ended = false;
 
   private offer: { answer: Promise<WebTransportOffer | undefined>; untilMs: number } | undefined;
@@ -151,6 +125,8 @@ export class Connection {
   constructor(
     private readonly session: SessionAccess,
     private readonly choice: TransportChoice,
+    /** Undefined while there is no decoder: then nobody connects. */
+    private readonly attempts: () => Attempts | undefined,
     private readonly handlers: ConnectionHandlers,
   ) {}
 
@@ -168,7 +144,7 @@ export class Connection {
   open(): void {
     if (this.ended || this.busy) return;
     clearTimeout(this.timer);
-    this.handlers.connecting(this.failures + 1);
+    this.handlers.connecting((this.attempts()?.count ?? 0) + 1);
     this.attempt();
   }
 
@@ -177,7 +153,7 @@ export class Connection {
    */
   tryOthers(): void {
     if (this.active === undefined || this.opening.length > 0) return;
-    this.unresponsiveSinceMs ??= performance.now();
+    this.attempts()?.begin();
     this.attempt();
   }
 
@@ -186,7 +162,7 @@ export class Connection {
     return (
       this.choice === "auto" &&
       this.active?.kind === "websocket" &&
-      this.replacementFailures < REPLACEMENT_FAILURES_MAX &&
+      this.replacementFailures < (this.attempts()?.replacementFailuresMax ?? 0) &&
       this.canUseWebTransport()
     );
   }
@@ -220,7 +196,7 @@ export class Connection {
       if (!this.handlers.holdsInput()) return this.useBetter(better);
       this.abandonBetter();
       this.handlers.notImproved("postponed");
-    }, TURN_MS_MAX);
+    }, this.attempts()?.replacementWaitMs);
   }
 
   private useBetter({ transport, why, timer }: NonNullable<Connection["better"]>): void {
@@ -237,28 +213,20 @@ export class Connection {
 
   /** Bytes have arrived on the active transport: it is responsive. */
   bytesReceived(): void {
-    this.unresponsiveSinceMs = undefined;
     clearTimeout(this.attemptTimer);
     if (this.opening.length > 0) this.abandonOpening();
   }
 
   private attempt(): void {
     this.attemptAtMs = performance.now();
-    if (this.unresponsiveSinceMs !== undefined) {
-      const unresponsiveMs = this.attemptAtMs - this.unresponsiveSinceMs;
-      const attemptMs =
-        ATTEMPT_LIMITS.find((limit) => unresponsiveMs < limit.unresponsiveMs)?.attemptMs ?? 0;
-      const handshakeMs = this.roundTripMs * HANDSHAKE_ROUND_TRIPS + HANDSHAKE_MS;
-      clearTimeout(this.attemptTimer);
-      this.attemptTimer = setTimeout(
-        () => {
-          if (this.standby !== undefined) return;
-          this.abandonOpening();
-          this.attempt();
-        },
-        Math.max(attemptMs, handshakeMs),
-      );
-    }
+    clearTimeout(this.attemptTimer);
+    const intervalMs = this.attempts()?.intervalMs();
+    if (intervalMs !== undefined)
+      this.attemptTimer = setTimeout(() => {
+        if (this.standby !== undefined) return;
+        this.abandonOpening();
+        this.attempt();
+      }, intervalMs);
     const isAllowed = this.choice === "webtransport" || this.attemptAtMs >= this.blockedUntilMs;
     const useWebTransport = this.canUseWebTransport() && isAllowed;
     if (this.choice !== "webtransport" || !useWebTransport)
@@ -298,10 +266,8 @@ export class Connection {
     return this.active?.congested ?? false;
   }
 
-  /** The connection works: after the next drop there is no delay. */
+  /** The session has answered on this connection. */
   proven(): void {
-    this.failures = 0;
-    this.unresponsiveSinceMs = undefined;
     this.isProven = true;
   }
 
@@ -464,13 +430,12 @@ export class Connection {
 
   private retryLater(): void {
     if (this.ended) return;
-    this.unresponsiveSinceMs ??= performance.now();
-    const wait = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** this.failures);
-    // Between half of the delay and all of it, so that many tabs do not reconnect at once.
-    const retryMs = wait * (0.5 + Math.random() / 2);
-    this.failures += 1;
+    const attempts = this.attempts();
+    if (attempts === undefined) return;
+    attempts.begin();
+    const retryMs = attempts.waitMs();
     this.timer = setTimeout(() => this.open(), retryMs);
-    this.handlers.dropped(retryMs, this.failures - 1);
+    this.handlers.dropped(retryMs, attempts.count - 1);
   }
 
   /**

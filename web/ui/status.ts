@@ -10,7 +10,7 @@ import { language, say } from "./words";
 /** A shorter delay is over before it is read. */
 const WAIT_MS_SHOWN_MIN = 1_500;
 /** After this many attempts, about ten seconds, the network is probably not the only cause. */
-const FAILURES_HINT_MIN = 6;
+const FAILURES_HINT_MIN = 8;
 
 export interface StatusOptions {
   element: HTMLElement;

@@ -4,6 +4,7 @@
 //! argument. Knows no clock, thread, socket or window.
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod cache;
 mod clipboard;
 mod datagram_order;
@@ -14,6 +15,7 @@ mod framebuffer;
 mod held_input;
 mod layers;
 mod lip_sync;
+mod liveness;
 mod lossy_mask;
 mod microphone;
 mod outbox;
@@ -31,13 +33,15 @@ mod viewer;
 pub use thinc_clipboard::ClipboardPolicy;
 pub use thinc_files::{FileEvent, OfferError, Progress, Start};
 
+pub use attempts::{ATTEMPTS_MAX, AttemptMeans, Attempts, SLOW_ATTEMPT_FACTOR};
 pub use cache::{CACHE_BYTES_DEFAULT, Cache, CacheError, SavedCacheError};
 pub use event::{CursorPixels, ViewerEvent};
 pub use framebuffer::Framebuffer;
 pub use layers::VideoLayer;
+pub use liveness::{Liveness, REPLACED_HELLO_MAX};
 pub use lossy_mask::LossyMask;
 pub use microphone::MICROPHONE_BITRATE;
-pub use path_watch::PathChange;
+pub use path_watch::{PathChange, REPLACEMENT_FAILURES_MAX, REPLACEMENT_WAIT_MAX};
 pub use saved_tiles::{SavedTiles, Urgency};
 pub use sound::SoundEvent;
 pub use stats::{CommandStats, EchoLatency, KIND_NAMES, VideoStats, ViewerStats};

@@ -26,6 +26,14 @@ const LOSS_WINDOW: Micros = 30_000_000;
 const RETRY_MIN: Micros = 30_000_000;
 const RETRY_MAX: Micros = 900_000_000;
 
+/// 3 s: how long a new connection that is complete waits to take the place of the old one: for a
+/// picture that is on its way there and would be sent twice, and until nothing is held down, which
+/// the change would release. A session waits 10 s for a connection's first message.
+pub const REPLACEMENT_WAIT_MAX: Micros = 3_000_000;
+/// 3: so often another transport took the place of one that worked, and the session did not answer
+/// there; then the old one stays.
+pub const REPLACEMENT_FAILURES_MAX: u32 = 3;
+
 /// How a path changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathChange {

@@ -28,6 +28,7 @@ use crate::event::ViewerEvent;
 use crate::framebuffer::Framebuffer;
 use crate::held_input::HeldInput;
 use crate::layers::{Samples, VideoLayer};
+use crate::liveness::{Liveness, LivenessWatch, Outstanding};
 use crate::lossy_mask::LossyMask;
 use crate::path_watch::PathChange;
 use crate::retained_tiles;
@@ -36,10 +37,8 @@ use crate::unacked_input::UnackedInput;
 use crate::video::{VideoError, VideoEvent};
 
 /// 1 s: shortest interval between pings that accompany other traffic; an idle connection sends
-/// none.
+/// none, but those of liveness.rs.
 const PING_INTERVAL_US: Micros = 1_000_000;
-/// 0.1 s: if nothing arrives within a round trip and this after an input, a liveness probe is sent.
-const ECHO_TIMEOUT_US: Micros = 100_000;
 /// 0.1 s: while a key is down, the viewer sends something this often (protocol section 4.1); a
 /// session that hears nothing stops repeating the keys, and then releases them.
 const KEEPALIVE_INTERVAL_US: Micros = 100_000;
@@ -115,10 +114,8 @@ pub struct Viewer {
     last_barrier: u32,
     last_ping: u32,
     next_ping_at: Micros,
-    /// When anything last arrived from the session.
-    received_at: Micros,
-    /// When the first input was made since anything last arrived.
-    input_at: Option<Micros>,
+    /// Whether the session answers.
+    liveness: LivenessWatch,
     /// Input was sent and no ping since: its loss would not be noticed.
     unprobed_input: bool,
     /// What is down on this connection.
@@ -144,8 +141,8 @@ impl Viewer {
             last_barrier: 0,
             last_ping: 0,
             next_ping_at: 0,
-            received_at: 0,
-            input_at: None,
+            // Datagrams come with streams in which no packet waits for one before it.
+            liveness: LivenessWatch::new(config.caps & ViewerCaps::DATAGRAMS == 0),
             unprobed_input: false,
             held: HeldInput::default(),
             keepalive_at: 0,
@@ -258,10 +255,16 @@ impl Viewer {
         if self.state.closed {
             return Err(ViewerError::Ended);
         }
+        if !bytes.is_empty() {
+            self.liveness.handle_received(now);
+        }
+        let updates = self.state.stats.updates;
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.handle_received(now);
         self.deframer.push(bytes);
         let result = self.handle_messages(now);
+        if self.state.stats.updates != updates {
+            self.liveness.handle_update();
+        }
         self.send_due_input(now);
         self.close_on_error(&result);
         self.ping(now);
@@ -277,9 +280,13 @@ impl Viewer {
         if self.state.closed {
             return Err(ViewerError::Ended);
         }
+        self.liveness.handle_received(now);
+        let updates = self.state.stats.updates;
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.handle_received(now);
         let result = self.state.handle_datagram(bytes, now);
+        if self.state.stats.updates != updates {
+            self.liveness.handle_update();
+        }
         self.close_on_error(&result);
         self.ping(now);
         result
@@ -300,18 +307,6 @@ impl Viewer {
         }
         self.state.stats.bytes_out += (out.len() - before) as u64;
         out.len() > before
-    }
-
-    fn handle_received(&mut self, now: Micros) {
-        self.received_at = now;
-        self.input_at = None;
-    }
-
-    /// When a liveness probe is due because an input got no echo.
-    fn probe_due(&self) -> Option<Micros> {
-        let input_at =
-            self.input_at.filter(|_| self.state.greeted && self.state.pings.is_empty())?;
-        Some(input_at + self.state.stats.rtt_min_us.unwrap_or(0) + ECHO_TIMEOUT_US)
     }
 
     /// Ends the connection after a violation of the protocol, with the reason.
@@ -429,7 +424,7 @@ impl Viewer {
         if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_))
         {
             // The user expects a response to this input.
-            self.input_at.get_or_insert(now);
+            self.liveness.handle_input(now);
             self.state.stream_tail.schedule(self.state.stats.rtt_us, now);
         }
         match self.state.outbox.push_input(Input { seq, event }) {
@@ -563,26 +558,60 @@ impl Viewer {
         self.state.clipboard.provide(id, content, now);
     }
 
+    /// Whether the session answers, and what the shell does if it does not. It becomes worse in
+    /// [`Viewer::handle_timeout`] only, and better when something arrives.
+    pub fn liveness(&self) -> Liveness {
+        self.liveness.liveness()
+    }
+
     /// Since when an answer is due and nothing has arrived; a live session answers within a round
     /// trip.
     pub fn unanswered_since(&self) -> Option<Micros> {
-        let &(_, asked) = self.state.pings.front().filter(|_| !self.state.closed)?;
-        Some(self.input_at.map_or(asked, |input_at| input_at.min(asked)).max(self.received_at))
+        self.liveness.unanswered_since(&self.outstanding()).filter(|_| !self.state.closed)
     }
 
-    /// Sends a liveness probe unless one is in flight; [`Viewer::unanswered_since`] tells whether
-    /// it was answered.
+    /// The connection is open and the hello is sent: the session has to answer it. `replaces`: the
+    /// connection took the place of another, which worked. A shell that waits for the session's
+    /// answer itself does not call this.
+    pub fn handle_opened(&mut self, replaces: bool, now: Micros) {
+        self.liveness.handle_opened(replaces, now);
+    }
+
+    /// Whether an idle connection is probed: the transport has no keepalive, and the person sees
+    /// the picture.
+    pub fn set_idle_probes(&mut self, on: bool) {
+        self.liveness.set_idle_probes(on);
+    }
+
+    /// The machine has slept, or has another network: the connection is most likely lost.
+    pub fn handle_wake(&mut self, now: Micros) {
+        self.liveness.handle_wake(now);
+        self.probe_liveness(now);
+    }
+
+    /// Sends a liveness probe unless one is in flight.
     pub fn probe_liveness(&mut self, now: Micros) {
         if self.state.greeted && !self.state.closed && self.state.pings.is_empty() {
             self.send_ping(now);
         }
     }
 
-    /// Sends another liveness probe while one is unanswered, since the first may be lost: after an
-    /// outage, a new probe detects the recovery soonest.
-    pub fn repeat_liveness_probe(&mut self, now: Micros) {
-        if self.state.greeted && !self.state.closed && self.state.pings.len() < PINGS_MAX {
-            self.send_ping(now);
+    /// When [`Viewer::liveness`] may next become worse, or a probe is due: part of
+    /// [`Viewer::poll_deadline`].
+    pub fn liveness_deadline(&self) -> Option<Micros> {
+        self.liveness.deadline(&self.outstanding()).filter(|_| !self.state.closed)
+    }
+
+    fn outstanding(&self) -> Outstanding {
+        let pings = &self.state.pings;
+        Outstanding {
+            greeted: self.state.greeted,
+            pings: pings
+                .front()
+                .zip(pings.back())
+                .map(|(&(_, oldest), &(_, newest))| (oldest, newest)),
+            may_ping: pings.len() < PINGS_MAX,
+            round_trip: self.state.stats.rtt_min_us,
         }
     }
 
@@ -599,7 +628,7 @@ impl Viewer {
             .chain(self.state.files.end.poll_deadline())
             .chain(alive)
             .chain(ping)
-            .chain(self.probe_due())
+            .chain(self.liveness_deadline())
             .chain(self.state.videos.deadline())
             .chain(self.state.stream_tail.deadline())
             .chain(
@@ -612,7 +641,7 @@ impl Viewer {
     }
 
     /// Handles expired deadlines: transfers time out, delayed updates are applied, keepalives are
-    /// sent while a key is down.
+    /// sent while a key is down, probes while the session does not answer.
     pub fn handle_timeout(&mut self, now: Micros) {
         if !self.state.closed {
             let result = self.state.apply_ready_updates(now);
@@ -629,7 +658,8 @@ impl Viewer {
         if self.unprobed_input {
             self.ping(now);
         }
-        if self.probe_due().is_some_and(|at| at <= now) {
+        let outstanding = self.outstanding();
+        if !self.state.closed && self.liveness.handle_timeout(&outstanding, now) {
             self.send_ping(now);
         }
         if self.held.has_key() && self.keepalive_at <= now {

@@ -8,7 +8,8 @@ use thinc_protocol::session::{
 use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_viewer_core::{
-    ClipboardPolicy, CursorPixels, PathChange, Viewer, ViewerConfig, ViewerError, ViewerEvent,
+    ClipboardPolicy, CursorPixels, Liveness, PathChange, Viewer, ViewerConfig, ViewerError,
+    ViewerEvent,
 };
 
 const SIZE: Size = Size { width: 40, height: 30 };
@@ -463,13 +464,28 @@ fn an_input_without_a_response_causes_a_liveness_probe() {
     assert_eq!(viewer.poll_deadline(), Some(1_000_000), "the ping once a second");
     // No response: the answer has been due since the input.
     viewer.handle_input(release, 300_000);
-    assert_eq!((sent(&mut viewer).len(), viewer.unanswered_since()), (1, None));
-    viewer.handle_timeout(410_000);
     assert_eq!(sent(&mut viewer).len(), 1);
-    assert_eq!(viewer.unanswered_since(), Some(300_000));
-    viewer.repeat_liveness_probe(500_000);
+    viewer.handle_timeout(410_000);
+    assert_eq!((sent(&mut viewer).len(), viewer.liveness()), (1, Liveness::Responsive));
+    assert_eq!(viewer.poll_deadline(), Some(490_000), "two round trips and 0.17 s after the input");
+    viewer.handle_timeout(490_000);
+    assert_eq!((sent(&mut viewer).len(), viewer.liveness()), (1, Liveness::Unresponsive));
+    assert_eq!(viewer.poll_deadline(), Some(690_000), "the next probe");
+    viewer.handle_timeout(690_000);
     assert_eq!(sent(&mut viewer).len(), 1, "one more probe");
-    assert_eq!(viewer.unanswered_since(), Some(300_000));
+    say(&mut viewer, &SessionMessage::Pong(4), 700_000).unwrap();
+    assert_eq!(viewer.liveness(), Liveness::Responsive);
+}
+
+#[test]
+fn a_sleep_is_followed_by_one_probe() {
+    let mut viewer = connected();
+    say(&mut viewer, &SessionMessage::Pong(1), 10_000).unwrap();
+    sent(&mut viewer);
+    viewer.handle_wake(90_000_000);
+    viewer.handle_wake(90_100_000);
+    assert_eq!(sent(&mut viewer), [ViewerMessage::Ping(2)]);
+    assert_eq!(viewer.liveness_deadline(), Some(90_290_000));
 }
 
 #[test]

@@ -10,7 +10,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::INSTANCE_BYTES;
@@ -20,8 +19,8 @@ use thinc_protocol::viewer::{
     Display, Displays, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps,
 };
 use thinc_region::{Rect, Size};
-use thinc_transport::{Established, Link, TransportChoice, TransportKind};
-use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
+use thinc_transport::{Established, Link, TransportChoice};
+use thinc_viewer_core::{Cache, ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
@@ -29,7 +28,7 @@ use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
-use crate::liveness::{Liveness, time_slept};
+use crate::machine::{Machine, time_slept};
 use crate::people::PeopleList;
 use crate::printing::PrintChoice;
 use crate::resize::ResizePacer;
@@ -47,6 +46,7 @@ pub(crate) use sound::{SharedPlayer, SoundSide};
 
 mod connection;
 mod files;
+mod liveness;
 mod microphone;
 mod rechoose;
 mod rescue;
@@ -68,9 +68,6 @@ const BARRIERS_MAX: usize = 64;
 const BARRIERS_PENDING_MAX: u32 = 6;
 /// 96 dots an inch: a session's default scale.
 const SCALE_DEFAULT: u16 = 100;
-
-/// Reason shown when an unresponsive connection is closed.
-const UNRESPONSIVE: &str = "the session no longer answers";
 
 /// What happens with a server's key that nobody has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,8 +235,12 @@ pub struct State {
     taken: Arc<Condvar>,
     /// The connection ends once everything is sent.
     leaving: bool,
-    /// Liveness of the session.
+    /// Whether the session answers, as viewer-core last said of the connection.
     liveness: Liveness,
+    /// It has changed since the threads that serve the connection last looked.
+    liveness_changed: bool,
+    /// What this machine does to the connection.
+    machine: Machine,
     /// The session has been unresponsive for too long: the connection is being closed.
     unresponsive: bool,
     /// Count of connections served, to tell one from the next.
@@ -340,7 +341,8 @@ impl State {
     /// Sends an input event; returns its number, or None without a connection: then the event is
     /// dropped.
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
-        self.check_liveness();
+        // The writer may be waiting for the network.
+        self.liveness_changed |= self.check_liveness();
         (self.is_connected() || self.switching).then(|| {
             let now = self.clock.now();
             if is_press(&event) {
@@ -387,59 +389,6 @@ impl State {
             self.flush();
         }
         self.layout = Some(layout);
-    }
-
-    /// Sends liveness probes if the session is unresponsive, the machine has slept, or the
-    /// connection's address is gone, and closes a connection that is unresponsive for too long. The
-    /// threads that serve the connection end when it does, and report the reason.
-    fn check_liveness(&mut self) {
-        if self.closer.is_none() || self.unresponsive {
-            return;
-        }
-        let now = self.clock.now();
-        if self.liveness.has_slept(time_slept()) | self.liveness.has_lost_address(now) {
-            self.active().probe_liveness(now);
-            self.flush();
-        }
-        if self.unresponsive_at().is_some_and(|at| at <= now) {
-            self.active().repeat_liveness_probe(now);
-            self.flush();
-            self.news.status |= self.liveness.handle_unresponsive(now);
-        }
-        let since = self.active().unanswered_since();
-        if self.liveness.ends_at(since).is_some_and(|at| at <= now) {
-            self.abort_connection();
-        }
-    }
-
-    /// True if the session owes an answer and nothing has arrived.
-    pub(crate) fn is_unresponsive(&self) -> bool {
-        self.is_connected() && self.liveness.is_unresponsive()
-    }
-
-    /// When the next liveness probe is due, and the session counts as unresponsive.
-    fn unresponsive_at(&mut self) -> Option<Micros> {
-        let viewer = self.active();
-        let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_min_us);
-        self.liveness.unresponsive_at(since, round_trip)
-    }
-
-    /// Time until a replacement connection is sought; None while this one is responsive.
-    fn rescue_in(&self) -> Option<Duration> {
-        let at = self.liveness.rescue_at(self.transport == Some(TransportKind::Quic.name()))?;
-        Some(Duration::from_micros(at.saturating_sub(self.clock.now())))
-    }
-
-    /// Aborts an unresponsive connection; unsent bytes are dropped.
-    fn abort_connection(&mut self) {
-        self.unresponsive = true;
-        if self.is_connected() {
-            self.status = Status::Lost { why: UNRESPONSIVE.to_owned(), attempts: 0 };
-            self.news.status = true;
-        }
-        if let Some(closer) = &mut self.closer {
-            closer.abort();
-        }
     }
 
     /// Requests a view; the framebuffer changes when the session has answered. False if that view
@@ -766,7 +715,9 @@ impl Client {
             presents_whole_bursts: false,
             taken: Arc::default(),
             leaving: false,
-            liveness: Liveness::new(time_slept(), None),
+            liveness: Liveness::Responsive,
+            liveness_changed: false,
+            machine: Machine::new(time_slept(), None),
             unresponsive: false,
             connection_number: 0,
             rescue: None,

@@ -10,7 +10,6 @@
 pub mod address;
 #[cfg(feature = "window")]
 mod arrange;
-mod backoff;
 pub mod cli;
 pub mod client;
 mod clipboard;
@@ -26,7 +25,7 @@ mod font;
 pub mod headless;
 pub mod install;
 pub mod keys;
-mod liveness;
+mod machine;
 #[cfg(feature = "window")]
 mod microphone;
 mod news;

@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use page::{Accepts, Page};
 use thinc_protocol::viewer::{InputEvent, TouchPhase, View};
 use thinc_region::{Rect, Size};
-use thinc_viewer_core::Urgency;
+use thinc_viewer_core::{REPLACEMENT_FAILURES_MAX, REPLACEMENT_WAIT_MAX, Urgency};
 
 thread_local! {
     static PAGE: RefCell<Page> = const { RefCell::new(Page::new()) };
@@ -397,10 +397,67 @@ pub extern "C" fn viewer_deadline() -> f64 {
     with(|page| page.deadline() as f64)
 }
 
-/// The session is unresponsive: sends another probe.
+/// The connection is open, and the session has to answer the hello in the output; `replaces`: it
+/// took the place of one that worked.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_repeat_liveness_probe(now_us: f64) {
-    with(|page| page.repeat_liveness_probe(micros(now_us)));
+pub extern "C" fn viewer_opened(replaces: u32, now_us: f64) {
+    with(|page| page.opened(replaces != 0, micros(now_us)));
+}
+
+/// Whether the session answers: 0 it does, 1 it is unresponsive, 2 other connections are tried
+/// beside this one, 3 this one is closed.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_liveness() -> u32 {
+    with(|page| page.liveness() as u32)
+}
+
+/// The machine slept, or the network is another: sends a probe.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_wake(now_us: f64) {
+    with(|page| page.wake(micros(now_us)));
+}
+
+/// Whether idle connections are probed, as the user sees the picture.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_idle_probes(on: u32) {
+    with(|page| page.set_idle_probes(on != 0));
+}
+
+/// The connection is lost, or it is unresponsive and others are tried.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_begin_attempts(now_us: f64) {
+    with(|page| page.begin_attempts(micros(now_us)));
+}
+
+/// Counts another attempt to connect; the microseconds that it waits, which depend on 32 random
+/// bits.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_attempt_wait(random: u32) -> f64 {
+    with(|page| page.attempt_wait(random) as f64)
+}
+
+/// After how many microseconds an unanswered attempt is given up for the next; 0: it is not.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_attempt_interval(now_us: f64) -> f64 {
+    with(|page| page.attempt_interval(micros(now_us)).unwrap_or(0) as f64)
+}
+
+/// Count of attempts since a session last answered.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_attempts() -> u32 {
+    with(|page| page.attempts())
+}
+
+/// How many microseconds an open transport waits to take the place of another.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_replacement_wait() -> f64 {
+    REPLACEMENT_WAIT_MAX as f64
+}
+
+/// How often another transport may take the place of one, and no session answer there.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_replacement_failures() -> u32 {
+    REPLACEMENT_FAILURES_MAX
 }
 
 /// Watches the path of the connection from now on: another transport could replace this one.

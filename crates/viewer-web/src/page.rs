@@ -18,8 +18,9 @@ use thinc_protocol::sound::SoundWant;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
-    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, PathChange, SavedCacheError,
-    SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError, ViewerEvent,
+    AttemptMeans, Attempts, CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, Liveness,
+    PathChange, SavedCacheError, SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError,
+    ViewerEvent,
 };
 
 pub(crate) use self::files::Accepts;
@@ -112,6 +113,10 @@ pub(crate) struct Page {
     disconnected: bool,
     /// There was a connection.
     had_connection: bool,
+    /// When the page tries again to connect.
+    attempts: Attempts,
+    /// Whether an idle connection is probed.
+    probes_idle: bool,
     /// Identifies this page on every connection.
     instance: Option<[u8; INSTANCE_BYTES]>,
     /// The cache before the first connection.
@@ -159,6 +164,8 @@ impl Page {
             viewer: None,
             disconnected: false,
             had_connection: false,
+            attempts: Attempts::new(),
+            probes_idle: false,
             instance: None,
             cache: None,
             saved_cache: Vec::new(),
@@ -244,6 +251,7 @@ impl Page {
         if let Some(layout) = &self.layout {
             viewer.set_layout(layout.clone());
         }
+        viewer.set_idle_probes(self.probes_idle);
         self.begin_sound(&mut viewer);
         self.viewer = Some(viewer);
         self.saved_at_update = 0;
@@ -301,6 +309,7 @@ impl Page {
         handle: fn(&mut Viewer, &[u8], Micros) -> Result<(), ViewerError>,
     ) -> Result<(), ViewerError> {
         let Some(viewer) = &mut self.viewer else { return Ok(()) };
+        self.attempts.handle_received();
         let result = handle(viewer, self.buffer.get(..bytes).unwrap_or_default(), now);
         if let Err(error) = &result {
             self.text = error.to_string();
@@ -410,11 +419,52 @@ impl Page {
         }
     }
 
-    /// A response is due, and the probe may be lost.
-    pub(crate) fn repeat_liveness_probe(&mut self, now: Micros) {
+    /// The connection is open, and the hello is in the output.
+    pub(crate) fn opened(&mut self, replaces: bool, now: Micros) {
         if let Some(viewer) = &mut self.viewer {
-            viewer.repeat_liveness_probe(now);
+            viewer.handle_opened(replaces, now);
         }
+    }
+
+    /// Whether the session answers, and what the page does if it does not.
+    pub(crate) fn liveness(&self) -> Liveness {
+        self.viewer.as_ref().map(Viewer::liveness).unwrap_or_default()
+    }
+
+    /// The machine slept, or the network is another.
+    pub(crate) fn wake(&mut self, now: Micros) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.handle_wake(now);
+        }
+    }
+
+    /// Whether idle connections are probed, this one and later ones.
+    pub(crate) fn set_idle_probes(&mut self, on: bool) {
+        self.probes_idle = on;
+        if let Some(viewer) = &mut self.viewer {
+            viewer.set_idle_probes(on);
+        }
+    }
+
+    /// The connection is lost, or unresponsive and others are tried.
+    pub(crate) fn begin_attempts(&mut self, now: Micros) {
+        self.attempts.handle_loss(now);
+    }
+
+    /// Counts another attempt; its wait.
+    pub(crate) fn attempt_wait(&mut self, random: u32) -> Micros {
+        self.attempts.next_wait(AttemptMeans::Browser, random)
+    }
+
+    /// After how long an unanswered attempt is given up for the next.
+    pub(crate) fn attempt_interval(&self, now: Micros) -> Option<Micros> {
+        let round_trip = self.viewer.as_ref().and_then(|viewer| viewer.stats().rtt_min_us);
+        self.attempts.browser_interval(round_trip, now)
+    }
+
+    /// Count of attempts since a session last answered.
+    pub(crate) const fn attempts(&self) -> u32 {
+        self.attempts.count()
     }
 
     pub(crate) fn watch_path(&mut self) {
@@ -645,6 +695,7 @@ impl Page {
             ViewerEvent::Connected { name } => {
                 self.text = name;
                 self.disconnected = false;
+                self.attempts.handle_success();
                 (EventKind::Connected, [0.0; 4])
             }
             ViewerEvent::Geometry { size, shown } => {

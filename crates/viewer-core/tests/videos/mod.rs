@@ -123,6 +123,7 @@ impl Shown {
         let hello =
             SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
         shown.say(&SessionMessage::Hello(hello)).unwrap();
+        shown.say(&SessionMessage::Pong(1)).unwrap();
         shown.geometry(SIZE);
         shown.fill(SIZE.rect(), 0);
         shown

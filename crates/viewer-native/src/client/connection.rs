@@ -15,17 +15,17 @@ use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
     TransportKind,
 };
-use thinc_viewer_core::{Cache, ViewerEvent};
+use thinc_viewer_core::{AttemptMeans, Attempts, Cache, Liveness, REPLACED_HELLO_MAX, ViewerEvent};
 
+use super::liveness::UNRESPONSIVE;
 use super::{
-    LINGER, NewKeys, Opening, Reconnect, SCALE_DEFAULT, Shared, State, Status, UNRESPONSIVE,
-    new_viewer, random_number,
+    LINGER, NewKeys, Opening, Reconnect, SCALE_DEFAULT, Shared, State, Status, new_viewer,
+    random_number,
 };
-use crate::backoff::{self, Backoff};
 use crate::desktops::{self, Account};
 use crate::device_key::has_key;
 use crate::error::{ViewError, report};
-use crate::liveness::{Liveness, time_slept};
+use crate::machine::{Machine, time_slept};
 use crate::question::{self, Echo};
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
@@ -49,9 +49,9 @@ const LOCK_HELD_MAX: Micros = 20_000;
 /// How long that turn is at least.
 const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// 5 s: longest wait for the session's answer on a connection over QUIC that replaces another; the
-/// other is closed by then. As long as for any connection that does not answer (liveness.rs).
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait for the session's answer on a connection over QUIC that replaces another; the other
+/// is closed by then.
+pub(super) const ANSWER_WAIT: Duration = Duration::from_micros(REPLACED_HELLO_MAX);
 
 /// State that one connection leaves to the next.
 #[derive(Default)]
@@ -94,12 +94,12 @@ impl Shared {
     /// The network thread: connects, serves, and reconnects.
     pub(super) fn run(self: &Arc<Self>) {
         let mut session = Session::default();
-        let mut backoff = Backoff::default();
+        let mut attempts = Attempts::new();
         loop {
             let error = match self.open(&mut session) {
                 Ok(opened) => {
                     self.lock().retry = false;
-                    self.serve(opened, &mut backoff)
+                    self.serve(opened, &mut attempts)
                 }
                 Err(error) => error,
             };
@@ -125,19 +125,24 @@ impl Shared {
                 self.set_status(Status::Ended(error));
                 return;
             }
-            // If nothing answered, other attempts ran all the while.
-            let longest = match self.config.target {
-                Target::Ssh(_) if is_login => backoff::WAIT_MAX_SSH,
-                Target::Link(_) | Target::Ssh(_) => backoff::WAIT_MAX,
+            let means = match self.config.target {
+                Target::Ssh(_) if is_login => AttemptMeans::Login,
+                Target::Link(_) | Target::Ssh(_) => AttemptMeans::Sockets,
             };
-            let wait =
-                if error.is_unanswered() { backoff.count() } else { backoff.next_wait(longest) };
+            let wait = if error.is_unanswered() {
+                // Other attempts ran all the while.
+                attempts.begin();
+                Duration::ZERO
+            } else {
+                let random = u32::from_le_bytes(random_number());
+                Duration::from_micros(attempts.next_wait(means, random))
+            };
             let why = match error {
                 // The message that shows it says already that it is lost.
                 ViewError::Lost(why) => why,
                 error => error.to_string(),
             };
-            self.set_status(Status::Lost { why, attempts: backoff.attempts() });
+            self.set_status(Status::Lost { why, attempts: attempts.count() });
             if !self.back_off(wait) {
                 return;
             }
@@ -425,12 +430,13 @@ impl Shared {
     }
 
     /// Serves one connection until it ends; returns the reason.
-    fn serve(self: &Arc<Self>, opened: Opened, backoff: &mut Backoff) -> ViewError {
+    fn serve(self: &Arc<Self>, opened: Opened, attempts: &mut Attempts) -> ViewError {
         let Opened { mut reader, writer: mut closer, beside } = opened;
         {
             let mut state = self.lock();
             state.has_picture = false;
-            state.liveness = Liveness::new(time_slept(), closer.local_address());
+            state.liveness = Liveness::Responsive;
+            state.machine = Machine::new(time_slept(), closer.local_address());
             state.closer = Some(closer.clone());
             state.connection_number += 1;
             state.writing = true;
@@ -452,7 +458,7 @@ impl Shared {
             Beside::Rescue(..) | Beside::RescueAndRechoose(..) | Beside::Nothing => {}
         }
         let error = match &writing {
-            Ok(_) => self.read_in(&mut reader, backoff),
+            Ok(_) => self.read_in(&mut reader, attempts),
             Err(error) => {
                 self.lock().writing = false;
                 ViewError::Lost(format!("cannot start the writer thread: {error}"))
@@ -492,7 +498,7 @@ impl Shared {
 
     /// Passes bytes to the new connection's viewer, which replaces the old one once it has a screen
     /// to show.
-    fn read_in(&self, reader: &mut Reader, backoff: &mut Backoff) -> ViewError {
+    fn read_in(&self, reader: &mut Reader, attempts: &mut Attempts) -> ViewError {
         let mut buffer = vec![0; READ_BYTES];
         let mut datagram;
         loop {
@@ -511,7 +517,8 @@ impl Shared {
                 self.lock().repaired_bytes += repaired;
             }
             loop {
-                match self.apply(std::mem::replace(&mut incoming, Incoming::Stream(&[])), backoff) {
+                match self.apply(std::mem::replace(&mut incoming, Incoming::Stream(&[])), attempts)
+                {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => return error,
@@ -521,21 +528,21 @@ impl Shared {
     }
 
     /// Applies received bytes up to the end of a drawing burst; true if there may be more.
-    fn apply(&self, incoming: Incoming<'_>, backoff: &mut Backoff) -> Result<bool, ViewError> {
+    fn apply(&self, incoming: Incoming<'_>, attempts: &mut Attempts) -> Result<bool, ViewError> {
         let mut state = self.lock_for_next();
         if state.stop {
             return Err(ViewError::Lost("the viewer was closed".into()));
         }
         let now = state.clock.now();
-        state.news.status |= state.liveness.handle_received();
         let handled = match incoming {
             Incoming::Stream(bytes) => state.active().handle_bytes_until_frame_end(bytes, now),
             Incoming::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
         };
         if state.pending.as_ref().is_some_and(|viewer| viewer.framebuffer().size().area() > 0) {
             state.become_connected();
-            backoff.handle_success();
+            attempts.handle_success();
         }
+        state.follow_liveness();
         if state.pending.is_none() {
             state.take_sound();
         }
@@ -607,29 +614,24 @@ impl Shared {
             if state.stop || state.leaving {
                 return false;
             }
-            let was_unresponsive = state.liveness.is_unresponsive();
-            state.check_liveness();
-            if state.unresponsive {
-                return false;
-            }
-            if state.liveness.is_unresponsive() != was_unresponsive {
-                drop(state);
-                self.announce();
-                state = self.lock();
+            if state.check_liveness() {
+                if state.unresponsive {
+                    return false;
+                }
+                if state.news.is_worth_waking() {
+                    drop(state);
+                    self.announce();
+                    state = self.lock();
+                }
                 continue;
             }
             let now = state.clock.now();
-            let since = state.active().unanswered_since();
-            let liveness_at =
-                state.liveness.ends_at(since).into_iter().chain(state.unresponsive_at());
-            let liveness_at = liveness_at.chain(state.liveness.address_at());
+            let address_at = state.machine.address_at();
             let deadline = state.active().poll_deadline();
-            state = match deadline.into_iter().chain(liveness_at).min() {
+            state = match deadline.into_iter().chain(address_at).min() {
                 None => unsent.wait(state).expect("no holder of this lock can panic"),
                 Some(at) if at <= now => {
-                    state.active().handle_timeout(now);
-                    // Expired deadlines produce events; the session has not closed.
-                    let _ = if state.is_connected() { state.take_events() } else { None };
+                    state.handle_timeout(now);
                     if state.news.is_worth_waking() {
                         drop(state);
                         self.announce();

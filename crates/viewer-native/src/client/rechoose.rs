@@ -8,19 +8,13 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use thinc_transport::{ConnectOptions, Established, Link, TransportChoice, TransportKind};
-use thinc_viewer_core::PathChange;
+use thinc_viewer_core::{PathChange, REPLACEMENT_FAILURES_MAX, REPLACEMENT_WAIT_MAX};
 
 use super::connection::Session;
 use super::{Shared, State, Status};
 
-/// 3 s: how long a connection over QUIC waits for a picture that is on its way over the old one and
-/// would be sent twice, and until nothing is held down, which the change would release. The session
-/// waits 10 s for its authentication.
-const READY_WAIT: Duration = Duration::from_secs(3);
 /// 10 s: limit of one attempt: that of the session.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-/// 3: so often QUIC answered and did not open the session; then the old transport stays.
-pub(super) const FAILURES_MAX: u32 = 3;
 
 /// What became of a connection that has answered.
 pub(super) enum Replaced {
@@ -37,7 +31,7 @@ impl Shared {
     pub(super) fn may_choose_again(&self, kind: TransportKind, session: &Session) -> bool {
         kind == TransportKind::Tcp
             && self.config.transport == TransportChoice::Auto
-            && session.quic_failures < FAILURES_MAX
+            && session.quic_failures < REPLACEMENT_FAILURES_MAX
     }
 
     /// Tries QUIC whenever the path of the served connection has changed.
@@ -105,7 +99,7 @@ impl Shared {
         state.awaits_release = true;
         (state, _) = self
             .changed
-            .wait_timeout_while(state, READY_WAIT, |state| {
+            .wait_timeout_while(state, Duration::from_micros(REPLACEMENT_WAIT_MAX), |state| {
                 state.serves(connection_number)
                     && !(state.has_picture && state.viewer.may_be_replaced())
             })

@@ -1,7 +1,7 @@
 //! Path 10/13: beside connection.rs; a replacement connection to a session reached before.
 //! While nothing answers, attempts are started one after the other without waiting for earlier
 //! ones: once the network recovers, no attempt waits for the retransmission of a packet lost long
-//! ago. Knows attempts and times; never messages.
+//! ago (viewer-core's attempts.rs). Knows threads and connections; never messages.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,25 +9,11 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use thinc_transport::{ConnectError, ConnectOptions, Established, Link};
+use thinc_viewer_core::{ATTEMPTS_MAX, Attempts, Liveness, SLOW_ATTEMPT_FACTOR};
 
 use super::{Shared, State};
 use crate::error::is_unanswered;
 
-/// 75 ms between attempts: how long a recovered path may stay unused.
-const SPACING: Duration = Duration::from_millis(75);
-/// 0.3 s, or four round trips if that is longer: an attempt without an answer by then will not get
-/// one.
-const ANSWER_TIMEOUT_MIN: Duration = Duration::from_millis(300);
-/// 4: the network may have changed and its round trip be longer, so one attempt at a time waits
-/// this many times as long.
-const SLOW_ATTEMPT_FACTOR: u32 = 4;
-/// 4: attempts whose answer may still be in flight; a session soon asks unknown peers at one
-/// address to validate it, which costs a round trip.
-const ATTEMPTS_IN_FLIGHT: u32 = 4;
-/// 6: attempts in all, including those that a busy session has accepted without a handshake yet: it
-/// takes twelve unauthenticated connections at a time from one address, and each attempt may open
-/// two.
-const ATTEMPTS_MAX: usize = 6;
 /// 20 ms: a session that was only busy answers on its old connection as soon as it completes the
 /// handshake of the new one.
 const OLD_CONNECTION_GRACE: Duration = Duration::from_millis(20);
@@ -39,9 +25,13 @@ impl Shared {
     }
 
     fn answer_timeout(&self, options: &ConnectOptions) -> Duration {
-        let round_trip =
-            Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
-        (4 * round_trip).max(ANSWER_TIMEOUT_MIN).min(options.timeout)
+        let round_trip = self.lock().viewer.stats().rtt_us;
+        Duration::from_micros(Attempts::answer_timeout(round_trip)).min(options.timeout)
+    }
+
+    /// Time between attempts.
+    fn spacing(&self) -> Duration {
+        Duration::from_micros(Attempts::spacing(self.lock().viewer.stats().rtt_us))
     }
 
     /// Starts attempts until one completes its handshake, one is refused or reaches another server,
@@ -56,7 +46,7 @@ impl Shared {
         wanted: impl Fn(&State) -> bool,
     ) -> Result<Established, ConnectError> {
         let answer_timeout = self.answer_timeout(options);
-        let spacing = SPACING.max(answer_timeout / ATTEMPTS_IN_FLIGHT);
+        let spacing = self.spacing();
         // Without a network the name cannot be resolved; the session may be at its old address all
         // the same, or another machine there by now.
         let is_no_answer = |address: Option<_>, error: &_| {
@@ -134,12 +124,12 @@ impl Shared {
         let serves = |state: &State| {
             state.connection_number == connection_number && state.closer.is_some() && !state.stop
         };
-        let is_unresponsive =
-            |state: &State| serves(state) && state.rescue_in().is_some_and(|left| left.is_zero());
+        let is_replaceable =
+            |state: &State| serves(state) && state.liveness >= Liveness::Replaceable;
         loop {
             let mut state = self.lock();
-            while serves(&state) && !is_unresponsive(&state) {
-                state = match state.rescue_in() {
+            while serves(&state) && !is_replaceable(&state) {
+                state = match state.liveness_in() {
                     None => self.changed.wait(state).expect("no holder of this lock can panic"),
                     Some(left) => {
                         self.changed
@@ -148,24 +138,30 @@ impl Shared {
                             .0
                     }
                 };
+                // The writer may be waiting for the network.
+                if state.check_liveness() {
+                    drop(state);
+                    self.announce();
+                    state = self.lock();
+                }
             }
             if !serves(&state) {
                 return;
             }
             drop(state);
-            let Ok(established) = self.reconnect(link, options, is_unresponsive) else {
+            let Ok(established) = self.reconnect(link, options, is_replaceable) else {
                 // The attempts were refused or not answered: the served connection ends by its own
                 // time-out.
-                let (state, pause) = (self.lock(), SPACING);
-                drop(self.changed.wait_timeout_while(state, pause, |state| is_unresponsive(state)));
+                let (pause, state) = (self.spacing(), self.lock());
+                drop(self.changed.wait_timeout_while(state, pause, |state| is_replaceable(state)));
                 continue;
             };
             let state = self.lock();
             let (mut state, _) = self
                 .changed
-                .wait_timeout_while(state, OLD_CONNECTION_GRACE, |state| is_unresponsive(state))
+                .wait_timeout_while(state, OLD_CONNECTION_GRACE, |state| is_replaceable(state))
                 .expect("no holder of this lock can panic");
-            if is_unresponsive(&state) {
+            if is_replaceable(&state) {
                 state.rescue = Some(established);
                 state.abort_connection();
                 drop(state);

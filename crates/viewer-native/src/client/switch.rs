@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 
 use thinc_transport::offer::Offer;
 use thinc_transport::{ConnectError, ConnectOptions, Established, Link, Scheme, TransportChoice};
+use thinc_viewer_core::REPLACEMENT_FAILURES_MAX;
 
 use super::connection::{ANSWER_WAIT, Beside, Opened, Session};
-use super::rechoose::{FAILURES_MAX, Replaced};
+use super::rechoose::Replaced;
 use super::{Shared, State, Status};
 use crate::error::{ViewError, is_unanswered};
 use crate::ssh::{Attempt, Greeted, Login, SshError, SshTarget, SshTransport};
@@ -309,6 +310,6 @@ fn attempt(target: &SshTarget, session: &Session) -> Attempt {
         is_reconnect: session.was_connected,
         unshared: session.was_unresponsive,
         wants_offer: target.transport != SshTransport::Tunnel
-            && session.quic_failures < FAILURES_MAX,
+            && session.quic_failures < REPLACEMENT_FAILURES_MAX,
     }
 }

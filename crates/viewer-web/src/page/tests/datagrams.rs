@@ -50,17 +50,42 @@ fn datagram_updates_are_applied_and_acknowledged_if_the_connection_has_datagrams
 }
 
 #[test]
-fn an_unresponsive_session_is_probed_again() {
+fn an_unresponsive_session_is_probed_reported_and_replaced() {
     let mut page = connected_page(Size { width: 4, height: 3 });
     page.collect_output();
-    page.repeat_liveness_probe(400_000);
-    page.repeat_liveness_probe(600_000);
-    let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
-    frames.push(page.collect_output());
-    let mut pings = 0;
-    while let Some(frame) = frames.next().unwrap() {
-        pings +=
-            u32::from(matches!(ViewerMessage::decode(&frame).unwrap(), ViewerMessage::Ping(_)));
+    let (mut stages, mut pings) = (vec![page.liveness()], 0);
+    while page.liveness() != Liveness::Dead {
+        page.timeout(page.deadline());
+        if page.liveness() != stages[stages.len() - 1] {
+            stages.push(page.liveness());
+        }
+        let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
+        frames.push(page.collect_output());
+        while let Some(frame) = frames.next().unwrap() {
+            let message = ViewerMessage::decode(&frame).unwrap();
+            pings += u32::from(matches!(message, ViewerMessage::Ping(_)));
+        }
     }
-    assert_eq!(pings, 2);
+    let all = [Liveness::Responsive, Liveness::Unresponsive, Liveness::Replaceable, Liveness::Dead];
+    assert_eq!(stages, all);
+    assert_eq!(all.map(|liveness| liveness as u32), [0, 1, 2, 3], "as the page numbers them");
+    assert!(pings > 10, "{pings}");
+}
+
+#[test]
+fn attempts_are_counted_until_a_session_answers() {
+    let mut page = connected_page(Size { width: 4, height: 3 });
+    while page.next_event() != EventKind::None {}
+    assert_eq!(page.attempt_interval(1_000), None, "no connection was lost");
+    page.begin_attempts(1_000);
+    assert_eq!(page.attempt_interval(1_000), Some(300_000));
+    assert_eq!([0, 1].map(|_| page.attempt_wait(0)), [0, 50_000]);
+    assert_eq!(page.attempts(), 2);
+    page.open(0, Size::default());
+    let hello =
+        SessionHello { version: VERSION, caps: 0, name: String::new(), message_bytes_max: 65536 };
+    deliver(&mut page, &SessionMessage::Hello(hello)).unwrap();
+    assert_eq!(page.attempts(), 2, "nothing has read it");
+    assert_eq!(page.next_event(), EventKind::Connected);
+    assert_eq!((page.attempts(), page.attempt_interval(1_000)), (0, None));
 }
