@@ -89,6 +89,13 @@ impl DatagramPath {
         DatagramPath { delivery_order, down, up, delay: path.delay, reports: Vec::new() }
     }
 
+    /// Changes the path in both directions; what is in flight arrives as before.
+    pub(crate) const fn set_paths(&mut self, down: Path, up: Path) {
+        self.down.path = down;
+        self.up.path = up;
+        self.delay = down.delay;
+    }
+
     /// A new path with the same properties, for a new connection.
     pub(crate) fn for_reconnect(&self) -> DatagramPath {
         DatagramPath::new(self.delivery_order, self.down.path, self.down.lost)

@@ -107,6 +107,11 @@ const SAVE_EVERY: u32 = 40;
 const KEEP: usize = 5;
 
 impl Full {
+    /// The viewer's end.
+    pub const fn viewer(&self) -> &Viewer {
+        &self.viewer
+    }
+
     /// A viewer with the cache `kept`, of which the session knew `left` when the viewer
     /// disconnected; with its requested view, and what it showed on an `earlier` connection.
     fn with_cache(

@@ -135,6 +135,8 @@ pub struct World<P> {
     pub path_report: PathReport,
     /// The transport behind which future viewers are.
     pub sender: Sender,
+    /// Viewers handle their deadlines also where nothing is a datagram.
+    pub streams_have_time: bool,
     /// Counts of what was checked.
     pub tally: Tally,
     /// Echoes: when the viewer saw each, and its input.
@@ -178,6 +180,7 @@ impl<P: Pipeline> World<P> {
             path_report: [PathReport::Path, PathReport::Nothing, PathReport::FirstHop]
                 [(seed % 3) as usize],
             sender: Sender::BBR,
+            streams_have_time: false,
             tally: Tally::default(),
             echoes: Vec::new(),
             frames: Vec::new(),
@@ -226,6 +229,14 @@ impl<P: Pipeline> World<P> {
             link.set_path(path);
             link.set_losses(conditions.losses, self.now);
         }
+        if let Some(datagrams) = &mut connection.datagrams {
+            datagrams.set_paths(conditions.down, conditions.up);
+        }
+    }
+
+    /// Both ends of a viewer's connection.
+    pub fn pipeline(&self, at: usize) -> &P {
+        &self.connections[at].pipeline
     }
 
     /// Longest time that bytes to a viewer waited to leave, since this was last called.
@@ -767,6 +778,9 @@ impl<P: Pipeline> World<P> {
             self.check_shown(at)?;
             let connection = &mut self.connections[at];
             let mut out = Vec::new();
+            if self.streams_have_time && connection.datagrams.is_none() {
+                connection.pipeline.handle_time(self.now);
+            }
             if !connection.stalled {
                 connection.pipeline.poll_transmit(&mut out);
             }
