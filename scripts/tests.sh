@@ -290,6 +290,9 @@ test_long() {
     steps_total=$((steps_total + 1))
     test_step "a week's memory" env THINC_MEMORY_OPERATIONS=10000000 \
         "$cargo" test "${locked[@]}" --release -p thinc-e2e --test memory
+    steps_total=$((steps_total + 1))
+    test_step "a file of 3 GB" env THINC_FILE_BYTES=3000000001 \
+        "$cargo" test "${locked[@]}" --release -p thinc --test serve a_large_file
     if ((EUID == 0)); then
         steps_total=$((steps_total + 1))
         test_step "Debian $release" ./dev test --fresh "$release"

@@ -90,13 +90,18 @@ impl FileViewer {
 
     /// Sends a file until it is stored, or until so many bytes are sent.
     fn send(&mut self, content: &[u8], until: usize) -> Option<FileEnd> {
+        let part = |from: u64, to: u64| content[from as usize..to as usize].to_vec();
+        self.send_parts(part, until as u64)
+    }
+
+    /// The same of a file that is made when it is wanted, from one offset to another.
+    fn send_parts(&mut self, part: impl Fn(u64, u64) -> Vec<u8>, until: u64) -> Option<FileEnd> {
         let mut supplied = 0;
         loop {
             match self.event() {
                 FileEvent::Wanted { id, entry, offset, bytes } => {
-                    supplied = (offset + bytes) as usize;
-                    let wanted = &content[offset as usize..supplied];
-                    self.end.supply(id, entry, offset, wanted, 0);
+                    supplied = offset + bytes;
+                    self.end.supply(id, entry, offset, &part(offset, supplied), 0);
                 }
                 FileEvent::Ended { why, .. } => return Some(why),
                 FileEvent::Answered {
@@ -130,16 +135,21 @@ impl FileViewer {
     /// Receives one file to its end.
     pub(crate) fn receive(&mut self) -> Vec<u8> {
         let mut content = Vec::new();
+        self.receive_parts(|bytes| content.extend(bytes));
+        content
+    }
+
+    fn receive_parts(&mut self, mut part: impl FnMut(&[u8])) {
         loop {
             let FileEvent::Data { id, bytes, last, .. } = self.event() else {
                 panic!("content follows")
             };
-            content.extend(&bytes);
+            part(&bytes);
             self.end.stored(id, bytes.len());
             if last {
                 self.end.finish(id);
                 self.speak();
-                return content;
+                return;
             }
         }
     }
@@ -178,6 +188,12 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251) as u8).collect()
 }
 
+/// A part of a file that is too large for memory: no two places of it are alike.
+fn large_content(from: u64, to: u64) -> Vec<u8> {
+    let word = |at: u64| (at / 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+    (from..to).map(|at| word(at)[(at % 8) as usize]).collect()
+}
+
 /// `thinc send`, while a viewer answers.
 fn thinc_send(session: &Session, arguments: &[&str]) -> Child {
     let arguments = [&["send", "--session", session.name.as_str()], arguments].concat();
@@ -201,6 +217,28 @@ fn what_a_viewer_sends_is_in_the_downloads_under_a_free_name() {
         let told = format!("Received {name} in {}", downloads(&session).display());
         viewer.until_told(&told);
     }
+}
+
+/// `THINC_FILE_BYTES=3000000001` sends 3 GB (`./dev test --long`).
+#[test]
+fn a_large_file_goes_to_the_session_and_back_and_is_the_same() {
+    let bytes = std::env::var("THINC_FILE_BYTES").map_or(30_000_001, |text| text.parse().unwrap());
+    let session = session(&[]);
+    let mut viewer = FileViewer::connect(&session, 1);
+    viewer.end.offer(offer("large.bin", bytes as usize), 0).unwrap();
+    assert_eq!(viewer.send_parts(large_content, u64::MAX), Some(FileEnd::Done));
+    let path = downloads(&session).join("large.bin");
+    assert_eq!(fs::metadata(&path).unwrap().len(), bytes);
+    let sends = thinc_send(&session, &[path.to_str().unwrap()]);
+    assert_eq!(viewer.accept(Start::default()).entries()[0].size, bytes);
+    let mut received = 0;
+    viewer.receive_parts(|part| {
+        let end = received + part.len() as u64;
+        assert!(part == large_content(received, end), "between {received} and {end}");
+        received = end;
+    });
+    assert_eq!(received, bytes);
+    assert!(end_of(sends).status.success());
 }
 
 #[test]
