@@ -12,8 +12,9 @@ use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
 use thinc_session_core::{
-    ClipRequest, ClipboardPolicy, Coding, Config, Job, LossyPolicy, Scheduling, Session,
-    SnapshotVerdict, Unpacked, VideoFrame, VideoPolicy, VideoStats, ViewerId,
+    Capture, ClipRequest, ClipboardPolicy, Coding, Config, CopyCommand, Job, JobResult,
+    LossyPolicy, Plan, PlannedJob, Render, Scheduling, Session, Unavailable, Unpacked, VideoFrame,
+    VideoPolicy, VideoStats, ViewerId,
 };
 
 use crate::parsers::{SCREEN, each_frame};
@@ -34,6 +35,26 @@ struct Shell {
     deframer: Deframer,
     newest_update: u64,
     tickets: u32,
+}
+
+/// Pixels that were read at `tag`, or, if that is None, that cannot be read.
+struct Pixels {
+    tag: Option<u64>,
+    reads: u32,
+}
+
+impl Render for Pixels {
+    fn reset(&mut self, _size: Size) {}
+    fn forget(&mut self, _region: &Region) {}
+    fn copy(&mut self, _copy: &CopyCommand) {}
+    fn read(&mut self, _job: &Job) -> Result<Capture, Unavailable> {
+        self.reads += 1;
+        let tag = self.tag.ok_or(Unavailable)?;
+        Ok(Capture { begin_before: None, tag })
+    }
+    fn plan(&mut self, _job: &Job) -> Plan<'_> {
+        Plan::default()
+    }
 }
 
 impl Shell {
@@ -101,8 +122,9 @@ impl Shell {
             1 => self.commit(),
             2 => self.finish_jobs(many),
             3 => {
-                if let Some(job) = self.jobs.pop() {
-                    self.session.handle_cancelled(self.viewer, job.id);
+                if !self.jobs.is_empty() {
+                    let job = self.jobs.remove(0);
+                    self.cancel(job, many);
                 }
             }
             4 => self.transmit(),
@@ -148,19 +170,30 @@ impl Shell {
     fn finish_jobs(&mut self, many: usize) {
         for _ in 0..many.min(self.jobs.len()) {
             let job = self.jobs.remove(0);
-            let verdict = self.session.handle_snapshot(self.viewer, job.id, None, self.newest_op);
-            assert_eq!(
-                verdict,
-                SnapshotVerdict::Keep,
-                "a second read is requested though it was not offered"
-            );
-            self.finish(&job);
+            let mut pixels = Pixels { tag: Some(self.newest_op), reads: 0 };
+            if let Some(planned) = self.session.render(job, &mut pixels) {
+                assert_eq!(pixels.reads, 1, "a second read is requested though it was not offered");
+                self.finish(planned);
+            }
+        }
+    }
+
+    /// The job's pixels are unavailable, or cannot be encoded.
+    fn cancel(&mut self, job: Job, which: usize) {
+        let tag = [None, Some(self.newest_op)][which % 2];
+        let planned = self.session.render(job, &mut Pixels { tag, reads: 0 });
+        assert!(planned.is_none() || tag.is_some(), "pixels that nobody could read are planned");
+        if let Some(planned) = planned {
+            let failed = planned.job().video.is_some() && which % 4 == 1;
+            let result = if failed { JobResult::VideoFailed } else { JobResult::Cancelled };
+            self.session.complete(planned, result);
         }
     }
 
     /// Delivers the commands in several parts. Nobody decodes them, but lossy ones are refreshed
     /// later.
-    fn finish(&mut self, job: &Job) {
+    fn finish(&mut self, planned: PlannedJob) {
+        let job = planned.job();
         if let Some(VideoFrame { stream: id, time, coding, .. }) = job.video {
             let data = &[0x55; 9];
             let picture = match coding {
@@ -170,7 +203,7 @@ impl Shell {
             let mut commands = Vec::new();
             let next = VideoCommand::Next { id, time, clip: job.region.clone(), frame: picture };
             CommandWriter::new(&mut commands).video(&next);
-            self.session.handle_encoded(self.viewer, job.id, &commands);
+            self.session.complete(planned, JobResult::encoded(&commands));
             return;
         }
         let encoding =
@@ -182,8 +215,8 @@ impl Shell {
             commands
         });
         let last = parts.next_back().unwrap_or_default();
-        if parts.all(|commands| self.session.handle_encoding(self.viewer, job.id, &commands)) {
-            self.session.handle_encoded(self.viewer, job.id, &last);
+        if parts.all(|commands| self.session.handle_part(&planned, &commands)) {
+            self.session.complete(planned, JobResult::encoded(&last));
         }
     }
 

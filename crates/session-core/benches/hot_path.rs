@@ -1,7 +1,7 @@
 //! What does a record cost, against one boxed value allocated and freed?
 //!
 //! `cargo bench -p thinc-session-core --bench hot_path`. A flush is 40 records, fills and glyphs of
-//! a line of text, through `handle_record`, then `poll_job`, `handle_snapshot`, `handle_encoded`
+//! a line of text, through `handle_record`, then `poll_job`, `render`, `complete`
 //! and `poll_transmit` for each viewer, which acknowledges at once. "records alone" stops before
 //! `poll_job`: what is measured is translation and the queue.
 //!
@@ -16,7 +16,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, JobResult, NoPixels, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -187,8 +187,9 @@ impl Bench {
         let mut jobs = 0;
         for &id in &self.viewers {
             while let Some(job) = self.session.poll_job(id, self.now) {
-                self.session.handle_snapshot(id, job.id, None, self.op);
-                self.session.handle_encoded(id, job.id, &COMMANDS);
+                let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+                let planned = planned.expect("the job is new");
+                self.session.complete(planned, JobResult::encoded(&COMMANDS));
                 jobs += 1;
             }
             self.out.clear();

@@ -11,35 +11,36 @@ use crate::drawable::Part;
 use crate::quality::Quality;
 use crate::video::VideoFrame;
 use crate::view::Transform;
+use crate::viewer::ViewerId;
 
 /// Identifies a job; grows by one with every commit for a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub u64);
 
-/// What the shell shall do for one update: remove `forget` from the viewer's shadow, apply `copies`
-/// to it in order, read the pixels of `region`, call `handle_snapshot`, enter the `retained` tiles
-/// that match into the shadow, plan and encode the rest, and return the bytes with
-/// `handle_encoded`.
+/// What the shell shall do for one update: pass it to `Session::render`, encode the plan, and pass
+/// the commands to `Session::complete`.
 ///
 /// Shadows are planned in the order of jobs; encoding may end in any order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a job holds back what overlaps it until it is completed"]
 pub struct Job {
+    /// The viewer.
+    pub viewer: ViewerId,
     /// Identifies it.
     pub id: JobId,
-    /// Its geometry; if this differs from the job before, the shadow is stale.
+    /// Its geometry.
     pub epoch: u32,
     /// Planned pixels that the viewer will not show: withdrawn, cancelled, lost, or reported stale.
     pub forget: Region,
     /// The transform from the screen to the viewer's view, in whose pixels all that follows is;
     /// None if the view is the screen.
     pub view: Option<Transform>,
-    /// COPYs to apply first; session-core encodes them itself.
+    /// COPYs to apply to the shadow first, in order.
     pub copies: Vec<CopyCommand>,
     /// Pixels to read; may be empty.
     pub region: Region,
     /// The part of `region` that the viewer shows already after `copies`, according to the drawable
-    /// maps: it is read to be sure. Pixels that differ are sent, and counted with
-    /// `handle_proposals`.
+    /// maps: it is read to be sure. Pixels that differ are sent, and counted as refuted.
     pub verify: Region,
     /// Tiles inside `region` that the viewer may show already, from an earlier connection.
     pub retained: Option<RetainedHashes>,
@@ -80,37 +81,6 @@ pub struct JobHints {
     pub piece_area: u64,
     /// Where its bytes are packed, and the quality of its photographs.
     pub quality: Quality,
-}
-
-/// Whether the shell shall read the pixels again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SnapshotVerdict {
-    /// Continue with them.
-    Keep,
-    /// Something was drawn meanwhile, so they may be torn. Read them again.
-    ReadAgain,
-}
-
-/// How often one job may be read again. If X draws all the time, a fourth capture is torn once in
-/// thousands of times. More would cost time without a benefit.
-const REREADS_MAX: u8 = 3;
-
-/// The job that was read again last, and how often.
-#[derive(Debug, Default)]
-pub(crate) struct Rereads {
-    job: Option<JobId>,
-    times: u8,
-}
-
-impl Rereads {
-    /// True if it shall be read again.
-    pub(crate) fn again(&mut self, job: JobId) -> bool {
-        if self.job.replace(job) != Some(job) {
-            self.times = 0;
-        }
-        self.times += 1;
-        self.times <= REREADS_MAX
-    }
 }
 
 /// Longest age of a record before it is flushed although X is not asleep.

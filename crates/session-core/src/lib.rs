@@ -39,7 +39,7 @@ mod viewer;
 pub use clipboard::ClipRequest;
 pub use copies::CopyCommand;
 pub use delivery::flow::PathStats;
-pub use delivery::ledger::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
+pub use delivery::ledger::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
 pub use displays::Arrangement;
 pub use drawable::{PARTS_MAX, Part, Proposal};
 pub use effects::DeliveryOrder;
@@ -51,7 +51,10 @@ pub use pointer::{CursorData, CursorImageOwned};
 pub use quality::{Entropy, JpegProfile, LossyPolicy, Quality, VideoPolicy};
 pub use rights::Rights;
 pub use scheduler::Scheduling;
-pub use session::{Config, Request, Session};
+pub use session::{
+    Capture, Config, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Request, Session,
+    Unavailable,
+};
 pub use thinc_clipboard::ClipboardPolicy;
 pub use thinc_files::{FilesPolicy, Printing};
 pub use upstream::Upstream;

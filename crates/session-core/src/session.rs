@@ -4,9 +4,8 @@
 //! driver. Knows all viewers and the order of the records; never pixels, sockets or clocks.
 //!
 //! The shell's loop: drain the ring into [`Session::handle_record`]; carry out
-//! [`Session::poll_request`]; for each viewer, while [`Session::poll_job`] returns a job: let the
-//! shadow forget, apply the job's COPYs to it, read the pixels, *then* load `begin`,
-//! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what
+//! [`Session::poll_request`]; for each viewer, while [`Session::poll_job`] returns a job: pass it
+//! to [`Session::render`], encode the plan, [`Session::complete`]; write what
 //! [`Session::poll_transmit`] returns; wait for an event or for [`Session::poll_deadline`].
 
 mod clipboard;
@@ -14,6 +13,7 @@ mod delivery;
 mod displays;
 mod files;
 mod input;
+mod jobs;
 mod microphone;
 mod people;
 mod rights;
@@ -35,7 +35,7 @@ use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 use crate::clipboard::ClipboardHub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::delivery::flow::PathStats;
-use crate::delivery::ledger::{Job, JobId, SnapshotVerdict};
+use crate::delivery::ledger::{Job, JobId};
 use crate::displays::Arrangement;
 use crate::figures::Figures;
 use crate::input::{Binding, KeyAction, Keyboard, Keymap};
@@ -51,7 +51,10 @@ use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::video::PortFrame;
 use crate::view::Transform;
-use crate::viewer::{ProposalStats, SessionContext, Viewer, ViewerId, ViewerStats, Violation};
+use crate::viewer::{SessionContext, Viewer, ViewerId, ViewerStats, Violation};
+
+pub(crate) use jobs::Rendered;
+pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
 use input::QueuedRequest;
@@ -784,90 +787,13 @@ impl Session {
         self.with_viewer(id, |viewer, screen| viewer.poll_job(screen, now))?
     }
 
-    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that. `begin_before` is
-    /// the newest op drawn before the copy, or `begin` as it was then; None if the shell cannot
-    /// read again.
-    pub fn handle_snapshot(
-        &mut self,
-        id: ViewerId,
-        job: JobId,
-        begin_before: Option<u64>,
-        tag: u64,
-    ) -> SnapshotVerdict {
-        let now = self.now;
-        self.viewer_mut(id)
-            .map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag, now))
-    }
-
-    /// So many of the job's pixels match its `retained` tiles. Called after the plan, if there are
-    /// any.
-    pub fn handle_retained(&mut self, id: ViewerId, job: JobId, pixels: u64) {
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.found_retained(job, pixels);
-        }
-    }
-
-    /// How the job's `verify` and `parts` compare with its pixels.
-    pub fn handle_proposals(&mut self, id: ViewerId, proposals: ProposalStats) {
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.proposals(proposals);
-        }
-    }
-
-    /// A stretch of the job's pixels, encoded; more follow in order, and `handle_encoded` takes the
-    /// last. This part may be sent already. Returns false as `handle_encoded` does.
-    pub fn handle_encoding(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
-        let now = self.now;
-        self.viewer_mut(id).is_none_or(|viewer| viewer.encoding(job, commands, now))
-    }
-
-    /// The job's pixels, or the last stretch of them, encoded; empty if all were equal to what the
-    /// viewer shows. Jobs of an earlier geometry or of a viewer that is gone are ignored. False:
-    /// one command is longer than the viewer takes, so the job is cancelled and its pixels are
-    /// committed again in smaller jobs.
-    pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
-        let now = self.now;
-        self.viewer_mut(id).is_none_or(|viewer| viewer.encoded(job, commands, now))
-    }
-
-    /// The job's pixels could not be read or encoded: they will be committed again.
-    pub fn handle_cancelled(&mut self, id: ViewerId, job: JobId) {
-        let now = self.now;
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.cancelled(job, now);
-        }
-    }
-
-    /// After a plan: these parts of the job's region, at most four and disjoint, change like a
-    /// video. An area that is reported repeatedly becomes a stream, which ends when the reports do.
+    /// These parts of a viewer's view, at most four and disjoint, change like a video; plans report
+    /// theirs by themselves ([`Plan::video_areas`]). An area that is reported repeatedly becomes a
+    /// stream, which ends when the reports do.
     pub fn handle_video_areas(&mut self, id: ViewerId, areas: &[Rect], now: Micros) {
         self.now = self.now.max(now);
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.report_video_areas(areas, now);
-        }
-    }
-
-    /// Nearly all pixels of this part of the screen were new to the viewer when they were planned.
-    pub fn handle_fully_changed(&mut self, id: ViewerId, rect: &Rect, now: Micros) {
-        self.now = self.now.max(now);
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.fully_changed(rect, now);
-        }
-    }
-
-    /// A stream cannot continue: its encoder failed, or its samples are unavailable. It ends, and
-    /// is not started again for a while.
-    pub fn handle_video_failed(&mut self, id: ViewerId, stream: u16) {
-        let now = self.now;
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.video_failed(stream, now);
-        }
-    }
-
-    /// A plan of a video area's frame found this text that moves, in the frame or not.
-    pub fn handle_moving_text(&mut self, id: ViewerId, stream: u16, region: &Region) {
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.videos.moving_text(stream, region);
         }
     }
 
@@ -906,14 +832,6 @@ impl Session {
     /// restarts the packing stream.
     pub fn entropy(&self, id: ViewerId) -> Entropy {
         self.viewer(id).map_or(Entropy::None, |viewer| viewer.quality.entropy())
-    }
-
-    /// Encoding a job took so long, for so many pixels that were neither of one colour nor equal.
-    /// Called before `handle_encoded`.
-    pub fn handle_encode_time(&mut self, id: ViewerId, job: JobId, pixels: u64, took: Micros) {
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.encode_took(job, pixels, took);
-        }
     }
 
     /// Packing for a viewer took so long.

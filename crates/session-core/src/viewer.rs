@@ -35,12 +35,11 @@ use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::delivery::Delivery;
-use crate::delivery::ledger::{JobId, PartBytes, SnapshotVerdict, Written};
+use crate::delivery::ledger::{JobId, PartBytes, Written};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
 use crate::figures::Figures;
 use crate::input::Locks;
-use crate::job::Rereads;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
@@ -50,6 +49,7 @@ use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::refresh::Refresh;
 use crate::rights::Rights;
 use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
+use crate::session::Rendered;
 use crate::video::{VideoStats, Videos};
 
 use background::Background;
@@ -289,7 +289,7 @@ pub(crate) struct Viewer {
     /// Since when the path is stalled: a late update was withdrawn. Nothing is committed ahead
     /// until an acknowledgement arrives, or it would be late too.
     stalled_since: Option<Micros>,
-    rereads: Rereads,
+    pub(crate) rendered: Rendered,
     pub(crate) input: InputState,
     stats: ViewerStats,
     figures: Figures,
@@ -357,7 +357,7 @@ impl Viewer {
             limits: Limits::new(now),
             forget: Region::new(),
             stalled_since: None,
-            rereads: Rereads::default(),
+            rendered: Rendered::default(),
             input: InputState {
                 buttons: 0,
                 fingers: 0,
@@ -511,26 +511,12 @@ impl Viewer {
         self.barriers.wait_for(&screen);
     }
 
-    pub(crate) fn snapshot(
-        &mut self,
-        job: JobId,
-        begin_before: Option<u64>,
-        tag: u64,
-        now: Micros,
-    ) -> SnapshotVerdict {
-        let Some(update) = self.delivery.ledger.committed(job) else {
-            return SnapshotVerdict::Keep;
-        };
-        // Torn pixels are not wrong for long: the op that tore them is still to be translated.
-        let moved = begin_before.is_some_and(|before| before != tag);
-        // A snapshot that is read again has no tag yet.
-        if moved && self.rereads.again(job) {
-            return SnapshotVerdict::ReadAgain;
-        }
+    /// The job's pixels were read; they may contain every op up to `tag`.
+    pub(crate) fn snapshot(&mut self, job: JobId, tag: u64, now: Micros) {
+        let Some(update) = self.delivery.ledger.committed(job) else { return };
         let uncertain = self.videos.read(job, &update.region, tag, self.queue.passed_op());
         self.mark_uncertain_stale(&uncertain, now);
         self.queue.read_done(job.0, tag);
-        SnapshotVerdict::Keep
     }
 
     pub(crate) fn proposals(&mut self, proposals: ProposalStats) {
@@ -577,12 +563,12 @@ impl Viewer {
         taken
     }
 
-    /// The job's last commands. False if the viewer would refuse one of them.
-    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
+    /// The job's last commands.
+    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) {
         if !self.encoding(job, commands, now) {
-            return false;
+            return;
         }
-        let Some(update) = self.delivery.ledger.committed(job) else { return true };
+        let Some(update) = self.delivery.ledger.committed(job) else { return };
         let (area, bytes) = (update.area, update.bytes_on_wire());
         self.estimate.learn(update.kind, area, bytes);
         if update.video {
@@ -599,7 +585,6 @@ impl Viewer {
                 self.await_echo(echo);
             }
         }
-        true
     }
 
     /// The job's pixels are unavailable: they are stale, and its COPYs are sent all the same.

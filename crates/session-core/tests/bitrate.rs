@@ -14,7 +14,8 @@ use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
 use thinc_session_core::{
-    Coding, Config, Job, JobId, PathStats, Session, Unpacked, VideoStats, ViewerId,
+    Coding, Config, Job, JobResult, NoPixels, PathStats, PlannedJob, Session, Unpacked, VideoStats,
+    ViewerId,
 };
 
 const VIDEO: Size = Size { width: 1280, height: 720 };
@@ -246,7 +247,7 @@ struct Run {
     /// The frame of each job.
     jobs: Vec<u64>,
     /// When the encoder has finished a frame.
-    encoding: Option<(Micros, JobId, Vec<u8>)>,
+    encoding: Option<(Micros, PlannedJob, Vec<u8>)>,
     /// (when all its bytes were handed over, number, what)
     updates: VecDeque<(u64, u64, Brought)>,
     to_session: VecDeque<(Micros, ViewerMessage)>,
@@ -355,7 +356,7 @@ impl Run {
             self.woken = true;
         }
         if let Some((_, job, commands)) = self.encoding.take_if(|(at, ..)| *at <= self.now) {
-            self.session.handle_encoded(self.viewer, job, &commands);
+            self.session.complete(job, JobResult::encoded(&commands));
             self.woken = true;
         }
         if std::mem::take(&mut self.woken) {
@@ -371,7 +372,7 @@ impl Run {
     fn work(&mut self) {
         loop {
             while let Some(job) = self.session.poll_job(self.viewer, self.now) {
-                self.job(&job);
+                self.job(job);
             }
             let mut out = Vec::new();
             if self.tcp.is_full()
@@ -385,8 +386,11 @@ impl Run {
         }
     }
 
-    fn job(&mut self, job: &Job) {
-        self.session.handle_snapshot(self.viewer, job.id, None, self.op);
+    fn job(&mut self, job: Job) {
+        let Some(planned) = self.session.render(job, &mut NoPixels { tag: self.op }) else {
+            return;
+        };
+        let job = planned.job();
         let frame = self.drawn.len().saturating_sub(1) as u64;
         assert_eq!(self.jobs.len() as u64, job.id.0);
         self.jobs.push(frame);
@@ -408,7 +412,7 @@ impl Run {
                 .encode(&mut commands);
             if matches!(video.coding, Coding::H264 { .. }) {
                 assert!(self.encoding.is_none(), "a stream has one encoder");
-                self.encoding = Some((self.now + ENCODING, job.id, commands));
+                self.encoding = Some((self.now + ENCODING, planned, commands));
                 return;
             }
         }
@@ -422,7 +426,7 @@ impl Run {
                 Command::Raw { rect: piece, encoding, data: &data }.encode(&mut commands);
             }
         }
-        self.session.handle_encoded(self.viewer, job.id, &commands);
+        self.session.complete(planned, JobResult::encoded(&commands));
     }
 
     fn hand_over(&mut self, bytes: &[u8]) {

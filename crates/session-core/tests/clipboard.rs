@@ -15,7 +15,8 @@ use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, Vi
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    ClipRequest, ClipboardPolicy, Config, LossyPolicy, Request, Rights, Session, Unpacked, ViewerId,
+    ClipRequest, ClipboardPolicy, Config, JobResult, LossyPolicy, NoPixels, Request, Rights,
+    Session, Unpacked, ViewerId,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -132,7 +133,8 @@ impl ClipboardWorld {
         let far = &mut self.viewers[at];
         let mut out = Vec::new();
         while let Some(job) = self.session.poll_job(far.id, self.now) {
-            self.session.handle_encoded(far.id, job.id, &[]);
+            let planned = self.session.render(job, &mut NoPixels { tag: 0 });
+            self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
         }
         let mut busy = self.session.poll_transmit(far.id, self.now, &mut Unpacked, &mut out);
         let mut received: Vec<ClipMessage> =
@@ -555,7 +557,9 @@ impl Typist {
             }
         }
         while let Some(job) = self.session.poll_job(self.id, self.now) {
-            self.session.handle_snapshot(self.id, job.id, None, self.op);
+            let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+            let planned = planned.expect("it is new");
+            let job = planned.job();
             let mut commands = Vec::new();
             for rect in job.region.rects().iter().flat_map(|rect| rows(rect, job.hints.piece_area))
             {
@@ -563,7 +567,7 @@ impl Typist {
                 Command::Raw { rect, encoding: Encoding::Predicted, data: &data }
                     .encode(&mut commands);
             }
-            self.session.handle_encoded(self.id, job.id, &commands);
+            self.session.complete(planned, JobResult::encoded(&commands));
         }
         // The transport takes the next chunk when the last was sent.
         while self.there.free_at <= self.now {

@@ -8,7 +8,9 @@ use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, CursorData, CursorImageOwned, Session, Unpacked, ViewerId};
+use thinc_session_core::{
+    Config, CursorData, CursorImageOwned, Job, JobResult, NoPixels, Session, Unpacked, ViewerId,
+};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
@@ -124,8 +126,8 @@ impl Shell {
         });
         self.record(RecordKind::Idle);
         while let Some(job) = self.session.poll_job(id, self.now) {
-            self.session.handle_snapshot(id, job.id, None, self.op);
-            self.session.handle_encoded(id, job.id, &vec![0; job.region.area() as usize * 4]);
+            let bytes = job.region.area() as usize * 4;
+            self.finish(job, &vec![0; bytes]);
         }
     }
 
@@ -148,9 +150,13 @@ impl Shell {
 
     fn flood_rest(&mut self, id: ViewerId) {
         while let Some(job) = self.session.poll_job(id, self.now) {
-            self.session.handle_snapshot(id, job.id, None, self.op);
-            self.session.handle_encoded(id, job.id, &[0; 64]);
+            self.finish(job, &[0; 64]);
         }
+    }
+
+    fn finish(&mut self, job: Job, commands: &[u8]) {
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(commands));
     }
 }
 

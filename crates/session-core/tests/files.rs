@@ -17,7 +17,8 @@ use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, Vi
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    Config, FilesPolicy, LossyPolicy, Printing, Request, Rights, Session, Unpacked, ViewerId,
+    Config, FilesPolicy, JobResult, LossyPolicy, NoPixels, Printing, Request, Rights, Session,
+    Unpacked, ViewerId,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -204,7 +205,9 @@ impl Typist {
 
     fn encode(&mut self) {
         while let Some(job) = self.session.poll_job(self.id, self.now) {
-            self.session.handle_snapshot(self.id, job.id, None, self.op);
+            let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+            let planned = planned.expect("it is new");
+            let job = planned.job();
             let mut commands = Vec::new();
             for rect in job.region.rects() {
                 let height = (job.hints.piece_area / rect.width() as u64).max(1) as i32;
@@ -215,7 +218,7 @@ impl Typist {
                     Command::Raw { rect, encoding, data: &data }.encode(&mut commands);
                 }
             }
-            self.session.handle_encoded(self.id, job.id, &commands);
+            self.session.complete(planned, JobResult::encoded(&commands));
         }
     }
 

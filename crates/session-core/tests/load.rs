@@ -11,7 +11,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, JobResult, NoPixels, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const BYTES_PER_SECOND: u64 = 1_250_000;
@@ -154,7 +154,9 @@ impl Load {
             self.session.handle_message(self.viewer, &ack, self.now).unwrap();
         }
         while let Some(job) = self.session.poll_job(self.viewer, self.now) {
-            self.session.handle_snapshot(self.viewer, job.id, None, self.op);
+            let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+            let planned = planned.expect("it is new");
+            let job = planned.job();
             let photograph = !TERMINAL.contains(&job.region.extents());
             let mut commands = Vec::new();
             for piece in
@@ -167,7 +169,6 @@ impl Load {
                 Command::Raw { rect: piece, encoding: Encoding::Predicted, data: &data }
                     .encode(&mut commands);
             }
-            self.session.handle_encoded(self.viewer, job.id, &commands);
             for ((x, y), waits) in squares().zip(&mut self.waits) {
                 if job.region.contains_point(x, y)
                     && let Some(since) = waits.take()
@@ -177,6 +178,7 @@ impl Load {
             }
             self.jobs.push(self.now);
             assert_eq!(self.jobs.len() as u64, job.id.0 + 1);
+            self.session.complete(planned, JobResult::encoded(&commands));
         }
         let mut out = Vec::new();
         while self.free_at.saturating_sub(self.now) * BYTES_PER_SECOND / 1_000_000 < NOT_SENT_BYTES

@@ -8,7 +8,9 @@ use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, Job, LossyPolicy, Packer, Scheduling, Session, ViewerId};
+use thinc_session_core::{
+    Config, Job, JobResult, LossyPolicy, NoPixels, Packer, Scheduling, Session, ViewerId,
+};
 
 const SIZE: Size = Size { width: 400, height: 300 };
 /// Bytes of commands that one packed byte stands for.
@@ -75,7 +77,7 @@ impl Shell {
     }
 
     /// A byte a pixel, in rows.
-    fn encode(&mut self, job: &Job) -> usize {
+    fn encode(&mut self, job: Job) -> usize {
         let mut commands = Vec::new();
         for rect in job.region.rects() {
             for y in rect.y1..rect.y2 {
@@ -85,8 +87,8 @@ impl Shell {
                     .encode(&mut commands);
             }
         }
-        self.session.handle_snapshot(self.viewer, job.id, None, self.op);
-        self.session.handle_encoded(self.viewer, job.id, &commands);
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
         commands.len()
     }
 
@@ -121,12 +123,12 @@ impl Shell {
 fn every_update_is_packed_once_in_the_order_of_sending() {
     let mut shell = Shell::new();
     let all = shell.job();
-    let bytes = shell.encode(&all);
+    let bytes = shell.encode(all);
     shell.transmit();
     shell.draw(Rect::at(0, 0, 8, 16), DrawHint::Glyphs);
     for _ in 0..40 {
         while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
-            shell.encode(&job);
+            shell.encode(job);
         }
         shell.transmit();
         shell.acknowledge();
@@ -146,7 +148,7 @@ fn every_update_is_packed_once_in_the_order_of_sending() {
 fn bytes_in_flight_are_counted_as_packed() {
     let mut shell = Shell::new();
     let job = shell.job();
-    shell.encode(&job);
+    shell.encode(job);
     shell.transmit();
     let stats = shell.session.stats(shell.viewer).unwrap();
     let left: usize = shell.left.iter().map(|&(_, bytes)| bytes).sum();
@@ -162,7 +164,7 @@ fn parts_are_as_long_on_the_wire_as_wanted() {
     let mut shell = Shell::new();
     for _ in 0..60 {
         while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
-            shell.encode(&job);
+            shell.encode(job);
         }
         shell.left.clear();
         shell.transmit();

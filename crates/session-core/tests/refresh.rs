@@ -11,7 +11,9 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, DeliveryOrder, Job, Session, Unpacked, ViewerId};
+use thinc_session_core::{
+    Config, DeliveryOrder, Job, JobResult, NoPixels, Session, Unpacked, ViewerId,
+};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const WIDTH: usize = SIZE.width as usize;
@@ -243,7 +245,7 @@ impl World {
             self.acknowledge(at);
             let id = self.peers[at].id;
             while let Some(job) = self.session.poll_job(id, self.now) {
-                self.encode(at, &job);
+                self.encode(at, job);
             }
             let mut out = Vec::new();
             loop {
@@ -265,7 +267,7 @@ impl World {
 
     /// Plans like thinc-pixels: pixels that differ are sent; lossy ones only if everything must be
     /// lossless.
-    fn encode(&mut self, at: usize, job: &Job) {
+    fn encode(&mut self, at: usize, job: Job) {
         let peer = &mut self.peers[at];
         for rect in job.forget.rects() {
             peer.shadow.fill(rect, (u32::MAX, true));
@@ -328,8 +330,8 @@ impl World {
                 (bounds.y1..bounds.y2).flat_map(|y| self.screen.row(&bounds, y).iter().copied());
             peer.snapshots.insert(job.id.0, (bounds, rows.collect()));
         }
-        self.session.handle_snapshot(peer.id, job.id, None, self.op);
-        self.session.handle_encoded(peer.id, job.id, &commands);
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
     }
 
     fn arrive(&mut self, at: usize) {

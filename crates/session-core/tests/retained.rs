@@ -9,7 +9,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, Job, Session, SnapshotVerdict, Unpacked, ViewerId};
+use thinc_session_core::{Config, Job, JobResult, NoPixels, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const EDGE: i32 = 64;
@@ -69,12 +69,9 @@ impl Shell {
         self.session.poll_job(self.id, self.now)
     }
 
-    fn done(&mut self, job: &Job) {
-        assert_eq!(
-            self.session.handle_snapshot(self.id, job.id, None, self.op),
-            SnapshotVerdict::Keep
-        );
-        self.session.handle_encoded(self.id, job.id, &[]);
+    fn done(&mut self, job: Job) {
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
     }
 
     /// Everything that is to be read, job by job: the tiles that may be shown already, and the
@@ -92,7 +89,7 @@ impl Shell {
                 );
                 tiles.push(tile);
             }
-            self.done(&job);
+            self.done(job);
         }
         (tiles, pixels)
     }
@@ -160,7 +157,9 @@ fn a_reconnected_viewer_shows_the_first_update_at_once() {
         }
         let mut ends = Vec::new();
         while let Some(job) = shell.job() {
-            shell.session.handle_snapshot(shell.id, job.id, None, shell.op);
+            let planned = shell.session.render(job, &mut NoPixels { tag: shell.op });
+            let planned = planned.expect("it is new");
+            let job = planned.job();
             let mut commands = Vec::new();
             for rect in job.region.rects() {
                 for y in rect.y1..rect.y2 {
@@ -170,7 +169,7 @@ fn a_reconnected_viewer_shows_the_first_update_at_once() {
                         .encode(&mut commands);
                 }
             }
-            shell.session.handle_encoded(shell.id, job.id, &commands);
+            shell.session.complete(planned, JobResult::encoded(&commands));
             ends.extend(shell.frame_ends());
         }
         ends
@@ -191,7 +190,7 @@ fn a_missing_report_is_not_awaited_for_long() {
     shell.now = shell.session.poll_deadline(shell.now).expect("a deadline");
     let job = shell.job().expect("it is sent everything");
     assert_eq!(job.retained, None);
-    shell.done(&job);
+    shell.done(job);
     shell.say(&held(SIZE));
     assert_eq!(shell.rest().0, [], "too late");
 }
@@ -205,7 +204,7 @@ fn tiles_written_over_before_they_were_read_are_not_used() {
     shell.draw(corner);
     let first = shell.job().expect("the drawing");
     assert_eq!((&first.region, &first.retained), (&Region::from(corner), &None));
-    shell.done(&first);
+    shell.done(first);
     let (tiles, _) = shell.rest();
     assert_eq!(tiles.len() as u64, SIZE.area() / 4096 - 4);
     assert!(tiles.iter().all(|tile| !tile.overlaps(&corner)));

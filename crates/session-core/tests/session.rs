@@ -10,8 +10,9 @@ use thinc_protocol::viewer::{
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
-    Arrangement, Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session,
-    SnapshotVerdict, Unpacked, ViewerId, Violation,
+    Arrangement, Capture, Config, CopyCommand, CursorData, CursorImageOwned, Job, JobResult,
+    NoPixels, Plan, RECORD_AGE_MAX, Render, Request, Session, Unavailable, Unpacked, ViewerId,
+    Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -63,9 +64,9 @@ impl Shell {
     }
 
     /// The job with so many bytes of commands.
-    fn encode(&mut self, id: ViewerId, job: &Job, bytes: usize) {
-        self.session.handle_snapshot(id, job.id, None, self.op);
-        self.session.handle_encoded(id, job.id, &vec![0; bytes]);
+    fn encode(&mut self, job: Job, bytes: usize) {
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&vec![0; bytes]));
     }
 
     /// Sends what may be sent and acknowledges it; returns the kinds of the messages.
@@ -131,7 +132,7 @@ impl Shell {
         let mut received = Vec::new();
         for _ in 0..1_000 {
             while let Some(job) = self.session.poll_job(id, self.now) {
-                self.encode(id, &job, 40);
+                self.encode(job, 40);
             }
             let more = self.transmit(id);
             if more.is_empty() {
@@ -228,7 +229,7 @@ fn nothing_follows_the_end_of_a_frame_in_one_chunk() {
         shell.draw(TOP, RECT);
         shell.record(0, RecordKind::Idle);
         let job = shell.session.poll_job(id, shell.now).expect("X sleeps");
-        shell.encode(id, &job, 40);
+        shell.encode(job, 40);
     }
     for _ in 0..2 {
         let received = shell.transmit(id);
@@ -290,7 +291,7 @@ fn the_first_change_in_the_window_carries_the_key() {
     shell.draw(TOP, RECT);
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).unwrap();
-    shell.encode(id, &job, 0);
+    shell.encode(job, 0);
     assert_eq!(echoes(&shell.rest(id)), [], "a change without a difference is no echo");
     shell.draw(TOP, RECT);
     assert_eq!(echoes(&shell.rest(id)), [7]);
@@ -332,7 +333,7 @@ fn a_barrier_waits_for_earlier_drawings_and_not_for_later_ones() {
         shell.session.poll_job(id, shell.now).expect("a barrier does not wait for X to sleep");
     shell.draw(OTHER, RECT.translate(0, 200));
     assert_eq!(shell.transmit(id), [], "it is not encoded");
-    shell.encode(id, &job, 20);
+    shell.encode(job, 20);
     let received = shell.transmit(id);
     assert!(
         matches!(received[..], [Received::Update { .. }, Received::Barrier(5)]),
@@ -487,7 +488,7 @@ fn a_flood_of_resyncs_sends_the_screen_once_a_second_and_delays_no_barrier() {
         shell.say(id, ViewerMessage::Resync).unwrap();
         while let Some(job) = shell.session.poll_job(id, shell.now) {
             area += job.region.area();
-            shell.encode(id, &job, 40);
+            shell.encode(job, 40);
         }
         shell.transmit(id);
         shell.now += 1_000;
@@ -564,6 +565,31 @@ fn the_largest_screen_has_few_viewers_and_many_viewers_no_larger_screen() {
     assert!(!shell.session.has_room());
 }
 
+/// A shell without pixels, and what was drawn when it read them: before and after each read.
+#[derive(Debug)]
+struct Reads {
+    left: Vec<(u64, u64)>,
+}
+
+impl Reads {
+    fn new(left: Vec<(u64, u64)>) -> Reads {
+        Reads { left }
+    }
+}
+
+impl Render for Reads {
+    fn reset(&mut self, _size: Size) {}
+    fn forget(&mut self, _region: &Region) {}
+    fn copy(&mut self, _copy: &CopyCommand) {}
+    fn read(&mut self, _job: &Job) -> Result<Capture, Unavailable> {
+        let (before, tag) = self.left.remove(0);
+        Ok(Capture { begin_before: Some(before), tag })
+    }
+    fn plan(&mut self, _job: &Job) -> Plan<'_> {
+        Plan::default()
+    }
+}
+
 #[test]
 fn pixels_read_again_may_contain_any_op_in_between() {
     let mut shell = Shell::new();
@@ -572,15 +598,14 @@ fn pixels_read_again_may_contain_any_op_in_between() {
     shell.draw(TOP, rect);
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
-    // X drew while the pixels were read, and its records arrive before they are read again.
-    let torn = shell.op + 1;
-    let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op), torn);
-    assert_eq!(verdict, SnapshotVerdict::ReadAgain);
+    // X drew while the pixels were read; before they are read again it copies, and draws again
+    // where it copied from.
+    let op = shell.op;
+    let mut reads = Reads::new(vec![(op, op + 1), (op + 3, op + 3)]);
+    let planned = shell.session.render(job, &mut reads).expect("it is new");
+    assert_eq!(reads.left, [], "a torn capture is read again");
+    shell.session.complete(planned, JobResult::encoded(&[0; 40]));
     shell.draw(OTHER, RECT.translate(500, 500));
-    // Before that it copies, and draws again where it copied from.
-    let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op + 2), shell.op + 2);
-    assert_eq!(verdict, SnapshotVerdict::Keep);
-    shell.session.handle_encoded(id, job.id, &[0; 40]);
     shell.transmit(id);
     let (dst, to) = (DrawableId::SCREEN, Rect::at(500, 100, 200, 200));
     shell.record(TOP, RecordKind::Copy { src: dst, dst, rect: to, dx: 400, dy: 0, over: false });
@@ -596,13 +621,9 @@ fn pixels_that_x_changes_during_each_read_are_kept_in_the_end() {
     shell.draw(TOP, Rect::at(100, 100, 200, 200));
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
-    let verdicts: Vec<_> = (0..5)
-        .map(|read| {
-            shell.session.handle_snapshot(id, job.id, Some(shell.op + read), shell.op + read + 1)
-        })
-        .take_while(|&verdict| verdict == SnapshotVerdict::ReadAgain)
-        .collect();
-    assert_eq!(verdicts.len(), 3, "and not before a few more tries");
+    let mut reads = Reads::new((shell.op..).take(5).map(|op| (op, op + 1)).collect());
+    let planned = shell.session.render(job, &mut reads);
+    assert!(planned.is_some() && reads.left.len() == 1, "after three more tries: {reads:?}");
 }
 
 #[test]
@@ -613,8 +634,8 @@ fn a_driver_with_impossible_ops_costs_pixels_and_nothing_else() {
         shell.draw(TOP, RECT);
         shell.record(0, RecordKind::Idle);
         let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
-        shell.session.handle_snapshot(id, job.id, Some(u64::MAX), u64::MAX);
-        shell.session.handle_encoded(id, job.id, &[0; 20]);
+        let planned = shell.session.render(job, &mut Reads::new(vec![(u64::MAX, u64::MAX)]));
+        shell.session.complete(planned.expect("it is new"), JobResult::encoded(&[0; 20]));
         shell.transmit(id);
         shell.now += 1_000;
     }

@@ -9,7 +9,8 @@ use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    Config, DeliveryOrder, Job, Packer, Scheduling, Session, Unpacked, ViewerId, Violation,
+    Config, DeliveryOrder, Job, JobResult, NoPixels, Packer, Scheduling, Session, Unpacked,
+    ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 320, height: 200 };
@@ -76,15 +77,15 @@ impl Shell {
 
     /// Encodes `seen` of the job's pixels in one colour: the rest is equal to what the viewer
     /// shows.
-    fn encode(&mut self, job: &Job, seen: Rect) {
+    fn encode(&mut self, job: Job, seen: Rect) {
         let mut region = job.region.clone();
         region.intersect_rect(&seen);
         let mut commands = Vec::new();
         if !region.is_empty() {
             Command::Sfill { region, color: 7 }.encode(&mut commands);
         }
-        self.session.handle_snapshot(self.viewer, job.id, None, self.op);
-        self.session.handle_encoded(self.viewer, job.id, &commands);
+        let planned = self.session.render(job, &mut NoPixels { tag: self.op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
     }
 
     /// Numbers of the sent updates, each with the one it waits for.
@@ -106,7 +107,7 @@ impl Shell {
     /// All pending pixels are sent as one update, which waits for another.
     fn send(&mut self) -> (u64, u64) {
         for job in self.jobs() {
-            self.encode(&job, SIZE.rect());
+            self.encode(job, SIZE.rect());
         }
         let updates = self.transmit();
         assert_eq!(updates.len(), 1, "{updates:?}");
@@ -127,7 +128,7 @@ impl Shell {
     fn settle(&mut self) {
         for _ in 0..100 {
             for job in self.jobs() {
-                self.encode(&job, SIZE.rect());
+                self.encode(job, SIZE.rect());
             }
             for (seq, _) in self.transmit() {
                 self.applied(seq);
@@ -178,11 +179,11 @@ fn overwritten_pixels_are_not_stale_and_equal_ones_are() {
     shell.draw(A);
     let (one, _) = shell.send();
     shell.draw(A);
-    let jobs = shell.jobs();
+    let mut jobs = shell.jobs();
     assert_eq!(jobs.len(), 1);
     let upper = Rect { y2: A.y1 + 8, ..A };
     // The lower part is what the first update brought: nothing of it is sent.
-    shell.encode(&jobs[0], upper);
+    shell.encode(jobs.remove(0), upper);
     let updates = shell.transmit();
     shell.applied(updates[0].0);
     assert_eq!(shell.lost(one), Region::from(Rect { y1: upper.y2, ..A }));
@@ -207,9 +208,9 @@ fn a_job_being_encoded_may_depend_on_a_lost_update() {
     let (one, _) = shell.send();
     let beside = Rect { x2: A.x2 + 30, ..A };
     shell.draw(beside);
-    let jobs = shell.jobs();
+    let mut jobs = shell.jobs();
     assert_eq!(shell.lost(one), Region::from(beside), "its plan may move pixels of A");
-    shell.encode(&jobs[0], SIZE.rect());
+    shell.encode(jobs.remove(0), SIZE.rect());
     shell.settle();
 }
 
@@ -312,7 +313,7 @@ fn an_input_response_is_repeated_unless_it_is_known_to_have_arrived() {
         shell.record(RecordKind::InputDelivered { seq: 1, window: 1 });
         shell.draw(A);
         for job in shell.jobs() {
-            shell.encode(&job, SIZE.rect());
+            shell.encode(job, SIZE.rect());
         }
         let (mut kept, mut out) = (Kept::default(), Vec::new());
         let until = shell.now + 12_000;
@@ -345,7 +346,7 @@ fn a_datagram_that_never_arrives_is_sent_on_the_stream() {
         shell.record(RecordKind::InputDelivered { seq: 1, window: 1 });
         shell.draw(A);
         for job in shell.jobs() {
-            shell.encode(&job, SIZE.rect());
+            shell.encode(job, SIZE.rect());
         }
         let mut out = Vec::new();
         kept.0.clear();

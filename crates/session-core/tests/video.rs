@@ -10,7 +10,10 @@ use thinc_protocol::video::{DecoderState, FrameData, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
-use thinc_session_core::{Coding, Config, Job, Session, Unpacked, VideoOrigin, ViewerId};
+use thinc_session_core::{
+    Coding, Config, Job, JobResult, NoPixels, PlannedJob, Session, Unpacked, VideoFrame,
+    VideoOrigin, ViewerId,
+};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const PLACE: Rect = Rect::at(100, 100, 320, 240);
@@ -75,22 +78,32 @@ impl Shell {
     }
 
     /// Everything for a viewer is sent and acknowledged: returns the jobs, and the video commands.
-    fn turn(&mut self, id: ViewerId) -> (Vec<Job>, Vec<String>) {
+    fn turn(&mut self, id: ViewerId) -> (Vec<Finished>, Vec<String>) {
         let (mut jobs, mut received) = (Vec::new(), Vec::new());
         loop {
             let job = self.session.poll_job(id, self.now);
-            if let Some(job) = &job {
-                self.session.handle_snapshot(id, job.id, None, self.op);
-                self.session.handle_encoded(id, job.id, &answer(job));
-                jobs.push(job.clone());
-            }
+            let has_job = job.is_some();
+            jobs.extend(job.map(|job| self.finish(job)));
             let mut out = Vec::new();
             let any = self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out);
             self.hear(id, &out, &mut received);
-            if job.is_none() && !any {
+            if !has_job && !any {
                 return (jobs, received);
             }
         }
+    }
+
+    fn render(&mut self, job: Job) -> PlannedJob {
+        self.session.render(job, &mut NoPixels { tag: self.op }).expect("it is new")
+    }
+
+    fn finish(&mut self, job: Job) -> Finished {
+        let planned = self.render(job);
+        let Job { region, forget, video, .. } = planned.job();
+        let finished = Finished { region: region.clone(), forget: forget.clone(), video: *video };
+        let commands = answer(planned.job());
+        self.session.complete(planned, JobResult::encoded(&commands));
+        finished
     }
 
     fn hear(&mut self, id: ViewerId, bytes: &[u8], received: &mut Vec<String>) {
@@ -130,7 +143,7 @@ impl Shell {
     }
 
     /// The area is drawn and reported to move so often: returns the commands.
-    fn move_area(&mut self, id: ViewerId, area: Rect, times: u32) -> (Vec<Job>, Vec<String>) {
+    fn move_area(&mut self, id: ViewerId, area: Rect, times: u32) -> (Vec<Finished>, Vec<String>) {
         let (mut jobs, mut received) = (Vec::new(), Vec::new());
         for _ in 0..times {
             self.now += 40_000;
@@ -145,6 +158,13 @@ impl Shell {
         received.extend(more);
         (jobs, received)
     }
+}
+
+/// What a job was about.
+struct Finished {
+    region: Region,
+    forget: Region,
+    video: Option<VideoFrame>,
 }
 
 /// What an encoder would make of a job.
@@ -217,7 +237,7 @@ fn a_stream_is_offered_becomes_ready_and_ends_when_the_port_stops() {
     shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut out);
     shell.frame();
     while let Some(job) = shell.session.poll_job(id, shell.now) {
-        shell.session.handle_encoded(id, job.id, &answer(&job));
+        shell.finish(job);
     }
     shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut out);
     let mut received = Vec::new();
@@ -287,9 +307,8 @@ fn the_frame_of_a_failed_stream_is_sent_as_pixels() {
     shell.now += 40_000;
     shell.frame();
     let job = shell.session.poll_job(id, shell.now).expect("the frame is sent");
-    shell.session.handle_snapshot(id, job.id, None, shell.op);
-    shell.session.handle_encoded(id, job.id, &[]);
-    shell.session.handle_video_failed(id, 0);
+    let planned = shell.render(job);
+    shell.session.complete(planned, JobResult::VideoFailed);
     let (jobs, received) = shell.turn(id);
     assert_eq!(received, ["end 0"]);
     let all: Region = jobs.iter().flat_map(|job| job.region.rects().to_vec()).collect();
@@ -306,7 +325,7 @@ fn each_viewer_has_streams_of_its_own() {
     shell.video(one, 0, DecoderState::Ready);
     shell.now += 40_000;
     shell.frame();
-    let is_frame = |jobs: &[Job]| jobs.iter().any(|job| job.video.is_some());
+    let is_frame = |jobs: &[Finished]| jobs.iter().any(|job| job.video.is_some());
     assert!(is_frame(&shell.turn(one).0));
     assert!(!is_frame(&shell.turn(two).0), "its decoder is not ready");
     shell.video(two, 0, DecoderState::Refused);

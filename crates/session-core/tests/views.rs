@@ -7,7 +7,7 @@ use thinc_protocol::session::{Geometry, ScreenPart, SessionMessage};
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
-use thinc_session_core::{Config, Job, Request, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, Job, JobResult, NoPixels, Request, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const SMALL: Size = Size { width: 320, height: 240 };
@@ -43,6 +43,12 @@ impl Shell {
         let idle = DrawRecord { op: 1, more: false, window: 0, kind: RecordKind::Idle };
         self.session.handle_record(&idle, self.now);
         std::iter::from_fn(|| self.session.poll_job(id, self.now)).collect()
+    }
+
+    /// Everything drawn up to `op` is equal to what the viewer shows.
+    fn finish(&mut self, job: Job, op: u64) {
+        let planned = self.session.render(job, &mut NoPixels { tag: op });
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
     }
 
     fn geometries(&mut self, id: ViewerId) -> Vec<Geometry> {
@@ -111,8 +117,7 @@ fn a_drawing_outside_the_view_is_no_job_and_one_inside_is_a_small_one() {
     shell.say(id, &view(SMALL, Rect::at(0, 0, 512, 384)));
     for job in shell.jobs(id) {
         assert!(SMALL.rect().contains(&job.region.extents()), "{job:?}");
-        shell.session.handle_snapshot(id, job.id, None, 1);
-        shell.session.handle_encoded(id, job.id, &[]);
+        shell.finish(job, 1);
     }
     let mut op = 1;
     let mut draw = |shell: &mut Shell, rect| {
@@ -194,8 +199,7 @@ fn no_frame_of_a_video_costs_more_than_a_screen_could() {
         shell.say(id, &view(size, Rect::default()));
         for _ in 0..30 {
             for job in shell.jobs(id) {
-                shell.session.handle_snapshot(id, job.id, None, 1);
-                shell.session.handle_encoded(id, job.id, &[]);
+                shell.finish(job, 1);
             }
             shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut Vec::new());
             shell.session.handle_video_areas(id, &[size.rect()], shell.now);
@@ -223,8 +227,7 @@ fn scrolling_in_a_scaled_view_is_no_video() {
                     .handle_record(&DrawRecord { op, more: false, window: 7, kind }, shell.now);
             }
             for job in shell.jobs(id) {
-                shell.session.handle_snapshot(id, job.id, None, op);
-                shell.session.handle_encoded(id, job.id, &[]);
+                shell.finish(job, op);
             }
             shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut Vec::new());
             shell.session.handle_video_areas(id, &[SMALL.rect()], shell.now);

@@ -761,24 +761,18 @@ impl Actor {
             let mut encode_job = self.spare.pop().unwrap_or_else(EncodeJob::new);
             let cache = self.caches.get(id, viewer, &mut self.core);
             let screen = (&self.ring, &self.framebuffer);
-            let rendered = connection.renderer.render(
-                &mut self.core,
-                viewer,
-                &job,
-                screen,
-                cache,
-                &mut encode_job,
-                now,
-            );
-            if rendered.is_err() {
-                recycle(&mut self.spare, encode_job);
-            } else if encode_job.is_trivial() || job.hints.inline && encode_job.frame.is_none() {
-                self.commands = emptied(std::mem::take(&mut self.commands));
-                let took = encode_job.encode(&mut self.encoder, &mut self.commands);
-                render::finish(&mut self.core, &encode_job, 0, &self.commands, took);
-                recycle(&mut self.spare, encode_job);
-            } else {
-                self.workers.submit(encode_job);
+            let renderer = &mut connection.renderer;
+            let rendered =
+                renderer.render(&mut self.core, job, screen, cache, &mut encode_job, now);
+            match rendered {
+                None => recycle(&mut self.spare, encode_job),
+                Some(planned) if encode_job.is_inline(planned.job()) => {
+                    self.commands = emptied(std::mem::take(&mut self.commands));
+                    let took = encode_job.encode(&mut self.encoder, &mut self.commands);
+                    render::finish(&mut self.core, planned, &encode_job, 0, &self.commands, took);
+                    recycle(&mut self.spare, encode_job);
+                }
+                Some(planned) => renderer.submitted(planned, self.workers.submit(encode_job)),
             }
             more = true;
         }

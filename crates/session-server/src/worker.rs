@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use thinc_codec_enc::{EncodeSettings, Encoder};
 use thinc_h264::EncodeError;
 use thinc_pixels::{Planned, Snapshot};
-use thinc_session_core::{JobId, ViewerId};
+use thinc_session_core::{Job, JobId, ViewerId};
 
 use crate::connection::{Event, Events};
 use crate::video::FrameEncoder;
@@ -62,8 +62,8 @@ impl EncodeJob {
     }
 
     /// Encoding takes too little time to wake a thread for it.
-    pub(crate) fn is_trivial(&self) -> bool {
-        self.planned.is_empty() && self.frame.is_none()
+    pub(crate) fn is_inline(&self, job: &Job) -> bool {
+        (self.planned.is_empty() || job.hints.inline) && self.frame.is_none()
     }
 
     fn encode_slice(
@@ -120,9 +120,7 @@ fn pixels(planned: &Planned) -> u64 {
 #[derive(Debug)]
 struct Task {
     job: Arc<EncodeJob>,
-    /// Its index, and the number of slices.
     index: usize,
-    count: usize,
     kind: TaskKind,
 }
 
@@ -139,7 +137,6 @@ enum TaskKind {
 pub(crate) struct Encoded {
     pub(crate) job: Arc<EncodeJob>,
     pub(crate) index: usize,
-    pub(crate) count: usize,
     pub(crate) commands: Vec<u8>,
     pub(crate) took: Duration,
     /// The encoder of a video frame, which returns to its stream.
@@ -151,26 +148,24 @@ pub(crate) struct Encoded {
 /// Puts the slices of one job back in order as they arrive.
 #[derive(Debug)]
 pub(crate) struct OrderedSlices {
-    pub(crate) job: JobId,
     slices: Vec<Option<Vec<u8>>>,
     /// All slices before this one were taken.
     next: usize,
     /// The sum of their encoding times, on all threads.
     pub(crate) took: Duration,
-    /// The stream whose frame could not be encoded: the rest of the job is shown, and nothing more.
-    pub(crate) failed: Option<u16>,
+    /// Its video frame could not be encoded.
+    pub(crate) failed: bool,
     /// Video samples that were encoded.
     pub(crate) samples: u64,
 }
 
 impl OrderedSlices {
-    pub(crate) fn new(job: JobId, count: usize) -> OrderedSlices {
+    pub(crate) fn new(count: usize) -> OrderedSlices {
         OrderedSlices {
-            job,
             slices: vec![None; count],
             next: 0,
             took: Duration::ZERO,
-            failed: None,
+            failed: false,
             samples: 0,
         }
     }
@@ -238,17 +233,17 @@ impl Workers {
         Workers { shared: None, events }
     }
 
-    /// Submits a job; its slices return as `Event::Encoded`, in any order. The queue has no bound
-    /// of its own: session-core commits no more than a frame time of work, and a few jobs for each
-    /// viewer.
-    pub(crate) fn submit(&mut self, mut job: EncodeJob) {
+    /// Submits a job; its slices return as `Event::Encoded`, in any order. Returns how many there
+    /// are. The queue has no bound of its own: session-core commits no more than a frame time of
+    /// work, and a few jobs for each viewer.
+    pub(crate) fn submit(&mut self, mut job: EncodeJob) -> usize {
         let events = &self.events;
         let shared = self.shared.get_or_insert_with(|| start(events));
         let slices = job.slices();
         let frame = job.frame.take();
         let count = slices.len() + usize::from(frame.is_some());
         let job = Arc::new(job);
-        let task = |index, kind| Task { job: job.clone(), index, count, kind };
+        let task = |index, kind| Task { job: job.clone(), index, kind };
         // The video frame takes longest and is sent last: the lossless part need not wait for it.
         let frame = frame.map(|frame| task(count - 1, TaskKind::Frame(frame)));
         let tasks = slices
@@ -259,6 +254,7 @@ impl Workers {
         for _ in 0..count {
             shared.more.notify_one();
         }
+        count
     }
 }
 
@@ -284,7 +280,7 @@ fn start(events: &Events) -> Arc<Shared> {
 
 fn run(shared: &Shared, events: &Events) {
     let mut encoder = Encoder::new();
-    while let Some(Task { job, index, count, kind }) = shared.next() {
+    while let Some(Task { job, index, kind }) = shared.next() {
         let mut commands = Vec::new();
         let (took, frame, failed) = match kind {
             TaskKind::Planned(planned) => {
@@ -296,7 +292,7 @@ fn run(shared: &Shared, events: &Events) {
                 (started.elapsed(), Some(frame), failed)
             }
         };
-        let encoded = Encoded { job, index, count, commands, took, frame, failed };
+        let encoded = Encoded { job, index, commands, took, frame, failed };
         if events.blocking_send(Event::Encoded(encoded)).is_err() {
             return;
         }
@@ -345,15 +341,12 @@ mod tests {
         let mut workers = Workers::new(events);
         let mut joined = Vec::new();
         for _ in 0..8 {
-            workers.submit(job());
-            let mut ordered: Option<OrderedSlices> = None;
+            let mut ordered = OrderedSlices::new(workers.submit(job()));
             let mut commands = Vec::new();
             loop {
                 let Some(Event::Encoded(encoded)) = inbox.blocking_recv() else {
                     panic!("only jobs were submitted")
                 };
-                let ordered = ordered
-                    .get_or_insert_with(|| OrderedSlices::new(encoded.job.id, encoded.count));
                 ordered.put(encoded.index, encoded.commands, encoded.took);
                 commands.extend(std::iter::from_fn(|| ordered.take()).flatten());
                 if ordered.is_complete() {

@@ -4,7 +4,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use thinc_pixels::HintStats;
 use thinc_protocol::Micros;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
@@ -13,8 +12,8 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, DeliveryOrder, Job, LossyPolicy, ProposalStats, Request,
-    Scheduling, Session, SnapshotVerdict, Upstream, VideoPolicy, ViewerId,
+    Config, CursorData, CursorImageOwned, DeliveryOrder, Job, JobResult, LossyPolicy, PlannedJob,
+    ProposalStats, Request, Scheduling, Session, Upstream, VideoPolicy, ViewerId,
 };
 
 use crate::breakage::Breakage;
@@ -28,11 +27,12 @@ use crate::random::Random;
 use crate::x_server::XServer;
 
 mod datagrams;
+mod render;
 mod rest;
 mod scaled;
-
-use scaled::Plane;
 mod video;
+
+use render::{Pixels, Reading, Rendered, Turn};
 
 /// Video policies, chosen by the seed.
 const POLICIES: [VideoPolicy; 5] = [
@@ -48,7 +48,7 @@ const POLICIES: [VideoPolicy; 5] = [
 pub struct Divergence(pub String);
 
 struct Encoding {
-    job: Job,
+    planned: PlannedJob,
     bytes: Vec<u8>,
 }
 
@@ -65,7 +65,6 @@ struct Connection<P> {
     /// Its updates are not sent by `down`.
     datagrams: Option<DatagramPath>,
     path_report: PathReport,
-    shadow_epoch: u32,
     /// Committed and not read.
     jobs: VecDeque<Job>,
     /// Read and not encoded.
@@ -122,10 +121,8 @@ pub struct World<P> {
     /// Generation of the framebuffer that the session has mapped.
     generation: u32,
     connections: Vec<Connection<P>>,
-    /// Pixels read for a job, at their positions on the screen.
-    scratch: Vec<u32>,
-    /// The same at their positions in a viewer's view.
-    resampled: Vec<u32>,
+    /// Pixels read for a job.
+    pixels: Pixels,
     /// Inputs on their way to a window.
     inputs: VecDeque<u32>,
     /// By the number sent to the driver.
@@ -172,8 +169,7 @@ impl<P: Pipeline> World<P> {
             breakage,
             generation: 1,
             connections: Vec::new(),
-            scratch: Vec::new(),
-            resampled: Vec::new(),
+            pixels: Pixels::default(),
             inputs: VecDeque::new(),
             barriers: HashMap::new(),
             next_barrier: 1,
@@ -444,7 +440,6 @@ impl<P: Pipeline> World<P> {
             inbox: VecDeque::new(),
             datagrams: None,
             path_report: self.path_report,
-            shadow_epoch: 0,
             jobs: VecDeque::new(),
             encodings: Vec::new(),
             last_ends_frame: true,
@@ -522,102 +517,25 @@ impl<P: Pipeline> World<P> {
         &mut self,
         at: usize,
         steps: usize,
-        mut meanwhile: Option<&Op>,
+        meanwhile: Option<&Op>,
     ) -> Result<bool, Divergence> {
         self.handle_outcomes(at);
-        let connection = &mut self.connections[at];
-        let id = connection.id;
-        let Some(job) = connection.jobs.pop_front() else { return Ok(false) };
-        let size = self.session.size();
-        let picture = job.view.map_or(size, |by| by.size());
-        if job.epoch != self.session.epoch(connection.id) {
+        let Some(job) = self.connections[at].jobs.pop_front() else { return Ok(false) };
+        let Some((planned, rendered)) = self.render(at, job, Reading::While { steps, meanwhile })
+        else {
             return Ok(true);
-        }
-        if connection.shadow_epoch != job.epoch {
-            connection.shadow_epoch = job.epoch;
-            connection.pipeline.reset_shadow(picture);
-        }
-        if self.breakage != Some(Breakage::ShadowIgnoresLoss) {
-            connection.pipeline.mark_stale(&job.forget);
-        }
-        if self.breakage != Some(Breakage::ShadowIgnoresCopies) {
-            job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
-        }
-        self.scratch.resize(size.area() as usize, 0);
-        self.resampled.resize(picture.area() as usize, 0);
-        let (mut newest, mut samples) = (0, None);
-        if !job.region.is_empty() {
-            for _ in 0..2 {
-                let before = self.x.begin();
-                let rects = job.region.rects();
-                // If an operation is given, it happens in the middle of a rectangle.
-                let last = rects.len() as u64 + u64::from(meanwhile.is_none());
-                let half = self.random.below(last) as usize;
-                for (i, rect) in rects.iter().enumerate() {
-                    let source = job.view.map_or(*rect, |by| by.source(rect));
-                    for y in source.y1..source.y2 {
-                        if i == half && y == (source.y1 + source.y2) / 2 {
-                            if let Some(op) = meanwhile.take() {
-                                draw(&mut self.x, op);
-                            }
-                            self.x.step(steps / 2);
-                        }
-                        for x in source.x1..source.x2 {
-                            let place = y as usize * size.width as usize + x as usize;
-                            self.scratch[place] = self.x.pixel(self.generation, place);
-                        }
-                    }
-                    if let Some(by) = &job.view {
-                        let screen = Plane { pixels: &self.scratch, width: size.width as usize };
-                        scaled::resample(by, screen, *rect, &mut self.resampled);
-                    }
-                }
-                samples = job.video.and_then(|frame| self.samples(&job, &frame));
-                // After the last pixel was read, and before `begin` is loaded: pixels that X writes
-                // here are not in the copy but count as if they were, which is safe. The opposite
-                // is not.
-                self.x.step(steps - steps / 2);
-                let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) {
-                    before
-                } else {
-                    self.x.begin()
-                };
-                newest = tag;
-                let verdict = self.session.handle_snapshot(id, job.id, Some(before), tag);
-                if verdict == SnapshotVerdict::Keep {
-                    break;
-                }
-            }
-        }
-        let mut bytes = Vec::new();
-        let read = if job.view.is_some() { &self.resampled } else { &self.scratch };
-        let connection = &mut self.connections[at];
-        let verdict = match (&job.video, samples) {
-            (None, _) => {
-                let verdict = connection.pipeline.encode(&job, read, &mut bytes);
-                self.session.handle_retained(id, job.id, connection.pipeline.take_retained());
-                verdict
-            }
-            (Some(frame), Some(samples)) => {
-                connection.pipeline.encode_frame(&job, frame, &samples, read, &mut bytes);
-                HintStats::default()
-            }
-            (Some(_), None) => {
-                // The port has another frame by now, or none.
-                self.session.handle_cancelled(id, job.id);
-                return Ok(true);
-            }
         };
+        let Rendered { tag, verdict, mut bytes, .. } = rendered;
+        let (job, size) = (planned.job(), self.session.size());
         // If the pixels contain a later op, the hints may be wrong without a fault.
-        let late = newest > job.translated;
-        oracle::check_shape(&job, picture)?;
+        let late = tag > job.translated;
+        oracle::check_shape(job, job.view.map_or(size, |by| by.size()))?;
         if !late {
-            scaled::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
-            self.check_made(&job)?;
+            scaled::check_parts(job, self.x.framebuffer(), &mut self.tally)?;
+            self.check_made(job)?;
         }
         let (refuted, late) = if late { (0, verdict.refuted) } else { (verdict.refuted, 0) };
         let proposals = ProposalStats { confirmed: verdict.confirmed, refuted, late };
-        self.session.handle_proposals(id, proposals);
         self.tally.add_proposals(&proposals);
         if refuted > 0 {
             return Err(Divergence(format!(
@@ -629,10 +547,32 @@ impl<P: Pipeline> World<P> {
             let fb = self.x.generation(self.generation).expect("the session's framebuffer exists");
             bytes.clear();
             let (_, again) = scaled::expected(job.view.as_ref(), size, &fb.pixels);
-            self.connections[at].pipeline.encode_all(&job, &again, &mut bytes);
+            self.connections[at].pipeline.encode_all(job, &again, &mut bytes);
         }
-        self.connections[at].encodings.push(Encoding { job, bytes });
+        self.connections[at].encodings.push(Encoding { planned, bytes });
         Ok(true)
+    }
+
+    /// Reads and plans a job's pixels, and encodes them. None: the job is over.
+    fn render(
+        &mut self,
+        at: usize,
+        job: Job,
+        reading: Reading<'_>,
+    ) -> Option<(PlannedJob, Rendered)> {
+        let mut turn = Turn {
+            x: &mut self.x,
+            random: &mut self.random,
+            pipeline: &mut self.connections[at].pipeline,
+            pixels: &mut self.pixels,
+            breakage: self.breakage,
+            generation: self.generation,
+            size: self.session.size(),
+            reading,
+            rendered: Rendered::default(),
+        };
+        let planned = self.session.render(job, &mut turn)?;
+        Some((planned, turn.rendered))
     }
 
     /// Outcomes of jobs are processed before the next job is planned.
@@ -649,8 +589,8 @@ impl<P: Pipeline> World<P> {
             return false;
         }
         let which = which % connection.encodings.len();
-        let encoding = connection.encodings.remove(which);
-        self.session.handle_encoded(connection.id, encoding.job.id, &encoding.bytes);
+        let Encoding { planned, bytes } = connection.encodings.remove(which);
+        self.session.complete(planned, JobResult::encoded(&bytes));
         true
     }
 
@@ -659,10 +599,10 @@ impl<P: Pipeline> World<P> {
         let connection = &mut self.connections[at];
         let which = which % connection.encodings.len().max(1);
         let screen = self.session.size();
-        let Some(Encoding { job, bytes }) = connection.encodings.get_mut(which) else { return };
-        let picture = job.view.map_or(screen, |by| by.size());
+        let Some(Encoding { planned, bytes }) = connection.encodings.get_mut(which) else { return };
+        let picture = planned.job().view.map_or(screen, |by| by.size());
         if let Some((first, rest)) = halves(bytes, picture) {
-            if self.session.handle_encoding(connection.id, job.id, &first) {
+            if self.session.handle_part(planned, &first) {
                 *bytes = rest;
             } else {
                 connection.encodings.remove(which);
@@ -672,18 +612,13 @@ impl<P: Pipeline> World<P> {
 
     fn cancel(&mut self, at: usize) {
         let connection = &mut self.connections[at];
-        if let Some(job) = connection.jobs.front() {
+        if let Some(job) = connection.jobs.pop_front() {
             // Not read: its COPYs are sent in any case.
-            if connection.shadow_epoch == job.epoch {
-                connection.pipeline.mark_stale(&job.forget);
-                job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
-            }
-            let id = job.id;
-            connection.jobs.pop_front();
-            self.session.handle_cancelled(connection.id, id);
+            let planned = self.render(at, job, Reading::Fails);
+            assert!(planned.is_none(), "pixels that nobody could read are planned");
         } else if !connection.encodings.is_empty() {
-            let encoding = connection.encodings.remove(0);
-            self.session.handle_cancelled(connection.id, encoding.job.id);
+            let Encoding { planned, .. } = connection.encodings.remove(0);
+            self.session.complete(planned, JobResult::Cancelled);
         }
     }
 
@@ -744,7 +679,7 @@ impl<P: Pipeline> World<P> {
                 let small = self.connections[at]
                     .encodings
                     .iter()
-                    .position(|encoding| encoding.job.hints.inline);
+                    .position(|encoding| encoding.planned.job().hints.inline);
                 any |= self.encode(at, small.unwrap_or(0));
                 any |= self.transmit(at);
                 if !any {

@@ -17,7 +17,8 @@ use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    Coding, Config, Job, JobId, JpegProfile, Session, Unpacked, VideoStats, ViewerId,
+    Capture, Coding, Config, CopyCommand, Job, JobResult, JpegProfile, Plan, PlannedJob, Render,
+    Session, Unavailable, Unpacked, VideoStats, ViewerId,
 };
 use thinc_sim::{Link, Path, PathReport, Random};
 
@@ -38,6 +39,83 @@ const fn link(mbit_s: u64, delay: Micros) -> Path {
     Path { bytes_per_second: mbit_s * 125_000, delay, jitter: 0 }
 }
 
+/// The viewer's shadow, and the masks of its streams.
+struct Renderer {
+    shadow: Shadow,
+    snapshot: Snapshot,
+    masks: HashMap<u16, VideoMask>,
+    areas: Vec<Rect>,
+}
+
+/// One job being rendered.
+struct Turn<'a> {
+    renderer: &'a mut Renderer,
+    pixels: &'a [u32],
+    op: u64,
+    now: Micros,
+    planned: Vec<Planned>,
+    /// The part of the job's frame that has changed.
+    clip: Region,
+}
+
+impl Render for Turn<'_> {
+    fn reset(&mut self, size: Size) {
+        self.renderer.shadow = Shadow::new(size);
+    }
+
+    fn forget(&mut self, region: &Region) {
+        self.renderer.shadow.mark_stale(region);
+    }
+
+    fn copy(&mut self, copy: &CopyCommand) {
+        self.renderer.shadow.copy(&copy.region, copy.dx, copy.dy);
+    }
+
+    fn read(&mut self, job: &Job) -> Result<Capture, Unavailable> {
+        let width = SIZE.width as usize;
+        self.renderer.snapshot.fill(&job.region, |rect, to, stride| {
+            for (row, y) in (rect.y1..rect.y2).enumerate() {
+                let from = y as usize * width + rect.x1 as usize;
+                to[row * stride..][..rect.width() as usize]
+                    .copy_from_slice(&self.pixels[from..][..rect.width() as usize]);
+            }
+        });
+        Ok(Capture { begin_before: None, tag: self.op })
+    }
+
+    fn plan(&mut self, job: &Job) -> Plan<'_> {
+        let Renderer { shadow, snapshot, masks, areas } = &mut *self.renderer;
+        let lossy_pixels = job.hints.quality.lossy.is_some() || job.video.is_some();
+        let lossy = if lossy_pixels { Lossy::Photographs } else { Lossy::Never };
+        let mut mask = job.video.map(|frame| {
+            let mask = masks.entry(frame.stream).or_insert_with(|| VideoMask::new(frame.place));
+            if mask.area() != frame.place {
+                *mask = VideoMask::new(frame.place);
+            }
+            mask.set_takes_text(frame.takes_text);
+            mask
+        });
+        let settings = PlanSettings {
+            lossy,
+            now: self.now,
+            video: mask.as_deref_mut(),
+            ..PlanSettings::default()
+        };
+        plan_with(snapshot, shadow, &Hints::NONE, settings, &mut self.planned);
+        split_pieces(&mut self.planned, snapshot, (1 << 17).min(job.hints.piece_area));
+        areas.clear();
+        areas.extend(shadow.video_areas().iter().filter(|area| job.region.overlaps_rect(area)));
+        let moving_text = mask.as_ref().map(|mask| mask.moving_text());
+        self.clip = mask.map_or_else(Region::new, |mask| mask.clip().clone());
+        Plan {
+            video_areas: Some(areas),
+            fully_changed: shadow.fully_changed(),
+            moving_text,
+            ..Plan::default()
+        }
+    }
+}
+
 /// A session, its shell, and a viewer behind a link.
 struct Desktop {
     session: Session,
@@ -47,10 +125,8 @@ struct Desktop {
     pixels: Vec<u32>,
     /// When each frame was drawn; the last is the newest.
     drawn: Vec<Micros>,
-    shadow: Shadow,
-    snapshot: Snapshot,
-    masks: HashMap<u16, VideoMask>,
-    encoding: Vec<(Micros, JobId, Vec<u8>)>,
+    renderer: Renderer,
+    encoding: Vec<(Micros, PlannedJob, Vec<u8>)>,
     down: Link,
     up: Link,
     random: Random,
@@ -86,9 +162,12 @@ impl Desktop {
             op: 0,
             pixels: vec![0; SIZE.area() as usize],
             drawn: Vec::new(),
-            shadow: Shadow::new(SIZE),
-            snapshot: Snapshot::new(),
-            masks: HashMap::new(),
+            renderer: Renderer {
+                shadow: Shadow::new(SIZE),
+                snapshot: Snapshot::new(),
+                masks: HashMap::new(),
+                areas: Vec::new(),
+            },
             encoding: Vec::new(),
             down: Link::new(path),
             up: Link::new(path),
@@ -177,11 +256,11 @@ impl Desktop {
             self.session.handle_path(self.id, self.down.stats(PathReport::Path));
             let ready = self.encoding.iter().position(|(at, ..)| *at <= self.now);
             if let Some((_, job, commands)) = ready.map(|at| self.encoding.remove(at)) {
-                self.session.handle_encoded(self.id, job, &commands);
+                self.session.complete(job, JobResult::encoded(&commands));
             }
             let job = self.session.poll_job(self.id, self.now);
             let any = job.is_some() || ready.is_some();
-            job.iter().for_each(|job| self.render(job));
+            job.into_iter().for_each(|job| self.render(job));
             let mut out = Vec::new();
             let sent = !self.down.is_full()
                 && self.session.poll_transmit(self.id, self.now, &mut Unpacked, &mut out);
@@ -192,56 +271,16 @@ impl Desktop {
         }
     }
 
-    /// Does the work of the shell's renderer.
-    fn render(&mut self, job: &Job) {
-        let Desktop { session, id, shadow, snapshot, masks, .. } = self;
-        masks.retain(|&stream, _| session.has_video(*id, stream));
-        shadow.mark_stale(&job.forget);
-        job.copies.iter().for_each(|copy| shadow.copy(&copy.region, copy.dx, copy.dy));
-        let (pixels, width) = (&self.pixels, SIZE.width as usize);
-        snapshot.fill(&job.region, |rect, to, stride| {
-            for (row, y) in (rect.y1..rect.y2).enumerate() {
-                let from = y as usize * width + rect.x1 as usize;
-                to[row * stride..][..rect.width() as usize]
-                    .copy_from_slice(&pixels[from..][..rect.width() as usize]);
-            }
-        });
-        session.handle_snapshot(*id, job.id, None, self.op);
+    /// Plans a job's pixels, and encodes them into bytes of the size that they would have.
+    fn render(&mut self, job: Job) {
+        let Desktop { session, id, renderer, pixels, op, now, .. } = self;
+        renderer.masks.retain(|&stream, _| session.has_video(*id, stream));
+        let (planned, clip) = (Vec::new(), Region::new());
+        let mut turn = Turn { renderer, pixels, op: *op, now: *now, planned, clip };
+        let Some(planned_job) = session.render(job, &mut turn) else { return };
+        let Turn { planned, clip, .. } = turn;
+        let job = planned_job.job();
         let quality = job.hints.quality;
-        let lossy_pixels = quality.lossy.is_some() || job.video.is_some();
-        let lossy = if lossy_pixels { Lossy::Photographs } else { Lossy::Never };
-        let mut mask = job.video.map(|frame| {
-            let mask = masks.entry(frame.stream).or_insert_with(|| VideoMask::new(frame.place));
-            if mask.area() != frame.place {
-                *mask = VideoMask::new(frame.place);
-            }
-            mask.set_takes_text(frame.takes_text);
-            mask
-        });
-        let settings = PlanSettings {
-            lossy,
-            now: self.now,
-            video: mask.as_deref_mut(),
-            ..PlanSettings::default()
-        };
-        let mut planned = Vec::new();
-        plan_with(snapshot, shadow, &Hints::NONE, settings, &mut planned);
-        split_pieces(&mut planned, snapshot, (1 << 17).min(job.hints.piece_area));
-        let areas: Vec<Rect> = shadow
-            .video_areas()
-            .iter()
-            .filter(|area| job.region.overlaps_rect(area))
-            .copied()
-            .collect();
-        session.handle_video_areas(*id, &areas, self.now);
-        shadow
-            .fully_changed()
-            .iter()
-            .for_each(|new| session.handle_fully_changed(*id, new, self.now));
-        if let (Some(mask), Some(frame)) = (&mask, &job.video) {
-            session.handle_moving_text(*id, frame.stream, &mask.moving_text());
-        }
-        let clip = mask.map_or_else(Region::new, |mask| mask.clip().clone());
         let number = (self.drawn.len() as u32).saturating_sub(1);
         let mut commands = Vec::new();
         for planned in &planned {
@@ -291,7 +330,7 @@ impl Desktop {
             })
             .encode(&mut commands);
         }
-        self.encoding.push((self.now + takes, job.id, commands));
+        self.encoding.push((self.now + takes, planned_job, commands));
     }
 
     fn deliver(&mut self) {
@@ -430,7 +469,10 @@ fn a_video_soon_becomes_one_stream_for_as_long_as_it_plays() {
         assert!(on_time >= first, "{path:?}: {on_time:.3} on time, {stats:?}");
         assert_eq!((stats.begun, stats.ended), (1, 0), "{path:?}");
         desktop.drain();
-        assert!(desktop.shadow.lossy().is_empty(), "{path:?}: at rest, the screen is lossless");
+        assert!(
+            desktop.renderer.shadow.lossy().is_empty(),
+            "{path:?}: at rest, the screen is lossless"
+        );
         assert_eq!(desktop.stats().ended, 1, "{path:?}");
     }
 }
@@ -482,7 +524,7 @@ fn running_text_in_a_video_is_coded_on_a_slow_path_until_it_rests() {
                 }
                 desktop.record(RecordKind::Idle);
                 desktop.wait(FRAME);
-                let lossy = desktop.shadow.lossy().intersection(&band.into()).area();
+                let lossy = desktop.renderer.shadow.lossy().intersection(&band.into()).area();
                 exact += u64::from(frame >= 24 && lossy * 10 < band.area());
             }
             exact
@@ -495,7 +537,10 @@ fn running_text_in_a_video_is_coded_on_a_slow_path_until_it_rests() {
         let on_time = desktop.on_time();
         assert!(on_time > 0.95, "{path:?}: {on_time:.3} on time, {:?}", desktop.stats());
         play(&mut desktop, 2, false);
-        assert!(!desktop.shadow.lossy().overlaps_rect(&band), "{path:?}: text that rests is exact");
+        assert!(
+            !desktop.renderer.shadow.lossy().overlaps_rect(&band),
+            "{path:?}: text that rests is exact"
+        );
         assert_eq!(desktop.stats().ended, 0, "{path:?}: while the video goes on");
     }
 }

@@ -12,8 +12,11 @@ use thinc_protocol::limits::{SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
-use thinc_region::Size;
-use thinc_session_core::{Job, Part, Proposal, ProposalStats, Session, Unpacked, ViewerId};
+use thinc_region::{Region, Size};
+use thinc_session_core::{
+    Capture, CopyCommand, Job, JobResult, NoPixels, Part, Plan, PlannedJob, Proposal, Render,
+    Session, Unavailable, Unpacked, ViewerId,
+};
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -48,16 +51,62 @@ impl AckOnlyViewer {
     }
 }
 
-/// Both ends of one connection, and the path between them.
-pub(crate) struct Connection {
-    id: ViewerId,
-    epoch: u32,
+/// The viewer's shadow, and the plan of its newest job.
+struct Renderer {
     shadow: Shadow,
     snapshot: Snapshot,
     hints: Vec<Hint>,
     planned: Vec<Planned>,
-    commands: Vec<u8>,
+}
+
+/// One job being rendered. `begin` was loaded after the traced pixels were read, and they do not
+/// change meanwhile.
+struct Turn<'a> {
+    renderer: &'a mut Renderer,
+    screen: &'a Canvas,
+    begin: u64,
+}
+
+impl Render for Turn<'_> {
+    fn reset(&mut self, size: Size) {
+        self.renderer.shadow = Shadow::new(size);
+    }
+
+    fn forget(&mut self, region: &Region) {
+        self.renderer.shadow.mark_stale(region);
+    }
+
+    fn copy(&mut self, copy: &CopyCommand) {
+        self.renderer.shadow.copy(&copy.region, copy.dx, copy.dy);
+    }
+
+    fn read(&mut self, job: &Job) -> Result<Capture, Unavailable> {
+        self.renderer.snapshot.fill(&job.region, |rect, to, stride| {
+            for (y, line) in (rect.y1..rect.y2).zip(to.chunks_mut(stride)) {
+                line[..rect.width() as usize].copy_from_slice(self.screen.row(rect.x1, rect.x2, y));
+            }
+        });
+        Ok(Capture { begin_before: None, tag: self.begin })
+    }
+
+    fn plan(&mut self, job: &Job) -> Plan<'_> {
+        let Renderer { shadow, snapshot, hints, planned } = &mut *self.renderer;
+        planned.clear();
+        hints.clear();
+        hints.extend(job.parts.iter().map(hint));
+        let hints = Hints { shown: &job.verify, parts: hints };
+        let verdict = plan_with(snapshot, shadow, &hints, PlanSettings::default(), planned);
+        let (confirmed, refuted) = (verdict.confirmed, verdict.refuted);
+        Plan { confirmed, refuted, ..Plan::default() }
+    }
+}
+
+/// Both ends of one connection, and the path between them.
+pub(crate) struct Connection {
+    id: ViewerId,
+    renderer: Renderer,
     encoder: Encoder,
+    commands: Vec<u8>,
     down: Link,
     up: Link,
     deframer: Deframer,
@@ -88,13 +137,14 @@ impl Connection {
         };
         Connection {
             id: session.add_viewer(&hello, now),
-            epoch: 0,
-            shadow: Shadow::new(Size::default()),
-            snapshot: Snapshot::new(),
-            hints: Vec::new(),
-            planned: Vec::new(),
-            commands: Vec::new(),
+            renderer: Renderer {
+                shadow: Shadow::new(Size::default()),
+                snapshot: Snapshot::new(),
+                hints: Vec::new(),
+                planned: Vec::new(),
+            },
             encoder: Encoder::new(),
+            commands: Vec::new(),
             down: Link::new(link),
             up: Link::new(link),
             deframer: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
@@ -128,13 +178,14 @@ impl Connection {
         now: Micros,
     ) -> Result<(), ReplayError> {
         while let Some(job) = session.poll_job(self.id, now) {
-            match screen {
-                Some(screen) => self.render(session, screen, begin, &job),
+            self.commands.clear();
+            let planned = match screen {
+                Some(screen) => self.render(session, job, screen, begin),
                 // Treated as if the viewer showed all of it already.
-                None => {
-                    session.handle_snapshot(self.id, job.id, None, begin);
-                    session.handle_encoded(self.id, job.id, &[]);
-                }
+                None => session.render(job, &mut NoPixels { tag: begin }),
+            };
+            if let Some(planned) = planned {
+                session.complete(planned, JobResult::encoded(&self.commands));
             }
         }
         self.bytes.clear();
@@ -148,46 +199,19 @@ impl Connection {
         Ok(())
     }
 
-    /// As session-server's render.rs; `begin` was loaded after the traced pixels were read, and
-    /// they do not change meanwhile.
-    fn render(&mut self, session: &mut Session, screen: &Canvas, begin: u64, job: &Job) {
-        if self.epoch != job.epoch {
-            self.epoch = job.epoch;
-            self.shadow = Shadow::new(session.size());
-        }
-        self.shadow.mark_stale(&job.forget);
-        for copy in &job.copies {
-            self.shadow.copy(&copy.region, copy.dx, copy.dy);
-        }
-        self.snapshot.fill(&job.region, |rect, to, stride| {
-            for (y, line) in (rect.y1..rect.y2).zip(to.chunks_mut(stride)) {
-                line[..rect.width() as usize].copy_from_slice(screen.row(rect.x1, rect.x2, y));
-            }
-        });
-        session.handle_snapshot(self.id, job.id, None, begin);
-        self.planned.clear();
-        self.hints.clear();
-        self.hints.extend(job.parts.iter().map(hint));
-        let hints = Hints { shown: &job.verify, parts: &self.hints };
-        let verdict = plan_with(
-            &self.snapshot,
-            &mut self.shadow,
-            &hints,
-            PlanSettings::default(),
-            &mut self.planned,
-        );
-        // If X was ahead of its records, a refuted hint is no fault.
-        let (refused, late) =
-            if begin > job.translated { (0, verdict.refuted) } else { (verdict.refuted, 0) };
-        session.handle_proposals(
-            self.id,
-            ProposalStats { confirmed: verdict.confirmed, refuted: refused, late },
-        );
-        self.commands.clear();
-        self.encoder.encode(&self.planned, &self.snapshot, &mut self.commands);
-        if !session.handle_encoded(self.id, job.id, &self.commands) {
-            self.shadow.reset();
-        }
+    /// Plans the job's pixels and encodes them into `commands`, as session-server's render.rs.
+    fn render(
+        &mut self,
+        session: &mut Session,
+        job: Job,
+        screen: &Canvas,
+        begin: u64,
+    ) -> Option<PlannedJob> {
+        let renderer = &mut self.renderer;
+        let job = session.render(job, &mut Turn { renderer, screen, begin })?;
+        let Renderer { planned, snapshot, .. } = &self.renderer;
+        self.encoder.encode(planned, snapshot, &mut self.commands);
+        Some(job)
     }
 
     /// Delivers what has arrived to both ends: to the viewer, or to the one that only acknowledges.

@@ -15,7 +15,7 @@ use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
 use crate::effects::{DeliveryOrder, Effects, spread};
 use crate::figures::CommandBytes;
-pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
+pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
 use crate::job_outcomes::{JobOutcome, JobOutcomes};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;

@@ -336,6 +336,7 @@ impl Viewer {
             }
         }
         Some(Job {
+            viewer: self.id,
             id,
             epoch: self.view.epoch,
             view: self.view.transform,
