@@ -3,7 +3,8 @@
 //! lie on the screen. Knows the public interfaces only.
 
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
-use thinc_protocol::command::{CommandWriter, Encoding};
+use thinc_protocol::command::Encoding;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
@@ -200,17 +201,17 @@ impl Shell {
                 Coding::Plain => FrameData::Plain { layout: SampleLayout::Yuv420, data },
                 Coding::H264 { keyframe, .. } => FrameData::Coded { keyframe, data },
             };
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             let next = VideoCommand::Next { id, time, clip: job.region.clone(), frame: picture };
-            CommandWriter::new(&mut commands).video(&next);
+            commands.writer().video(&next);
             self.session.complete(planned, JobResult::encoded(&commands));
             return;
         }
         let encoding =
             if job.hints.quality.lossy.is_some() { Encoding::Jpeg } else { Encoding::Predicted };
         let mut parts = job.region.rects().chunks(3).map(|rects| {
-            let mut commands = Vec::new();
-            let mut writer = CommandWriter::new(&mut commands);
+            let mut commands = Commands::default();
+            let mut writer = commands.writer();
             rects.iter().for_each(|rect| writer.raw(*rect, encoding, &[0x55; 9]));
             commands
         });

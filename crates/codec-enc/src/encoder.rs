@@ -134,23 +134,33 @@ impl Encoder {
         settings: &EncodeSettings,
         out: &mut Vec<u8>,
     ) {
+        self.write(planned, snapshot, settings, &mut CommandWriter::new(out));
+    }
+
+    /// The same to a writer, which may note the extents of the commands.
+    pub fn write(
+        &mut self,
+        planned: &[Planned],
+        snapshot: &Snapshot,
+        settings: &EncodeSettings,
+        writer: &mut CommandWriter<'_>,
+    ) {
         self.settings = *settings;
-        let mut writer = CommandWriter::new(out);
         for planned in planned {
             match planned {
                 Planned::Shift { region, dx, dy } => writer.copy(region, *dx, *dy),
-                Planned::Solid { region, color } => solid(region, *color, &mut writer),
+                Planned::Solid { region, color } => solid(region, *color, writer),
                 Planned::Pattern { rect, tile_width, tile_height } => {
-                    self.pattern(*rect, (*tile_width, *tile_height), snapshot, &mut writer);
+                    self.pattern(*rect, (*tile_width, *tile_height), snapshot, writer);
                 }
                 Planned::TwoColor { rect, fg, bg } => {
                     bitmap::bits(snapshot, rect, *fg, &mut self.bits);
                     let few = self.bits.len() <= BITS_ONLY_MAX || rect.area() > BOTH_AREA_MAX;
                     let raw = if few { Raw::IsLarger } else { Raw::MayBeSmaller };
-                    self.bitmap(*rect, BitmapDepth::One, (*fg, *bg), raw, snapshot, &mut writer);
+                    self.bitmap(*rect, BitmapDepth::One, (*fg, *bg), raw, snapshot, writer);
                 }
                 Planned::Coverage { rect, .. } if rect.area() > BOTH_AREA_MAX => {
-                    self.raw(*rect, snapshot, &mut writer)
+                    self.raw(*rect, snapshot, writer)
                 }
                 Planned::Coverage { rect, fg, bg } => {
                     bitmap::coverage(snapshot, rect, *fg, *bg, &mut self.bits);
@@ -160,15 +170,15 @@ impl Encoder {
                         (*fg, *bg),
                         Raw::MayBeSmaller,
                         snapshot,
-                        &mut writer,
+                        writer,
                     );
                 }
                 Planned::Recall { rect, slot } => writer.recall(*rect, *slot),
                 Planned::Keep { rect, slot } => writer.keep(*rect, *slot),
-                Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, &mut writer),
+                Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, writer),
                 Planned::Photo { rect } => match settings.jpeg {
-                    Some(profile) => self.photo(*rect, profile, snapshot, &mut writer),
-                    None => self.raw(*rect, snapshot, &mut writer),
+                    Some(profile) => self.photo(*rect, profile, snapshot, writer),
+                    None => self.raw(*rect, snapshot, writer),
                 },
             }
         }

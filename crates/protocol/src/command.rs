@@ -6,8 +6,9 @@
 
 use thinc_region::{Rect, Region, Size};
 
+use crate::commands::{Commands, Extent};
 use crate::limits::{CACHE_SLOTS_MAX, COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
-use crate::video::{self, VideoCommand};
+use crate::video::{self, FrameData, VideoCommand};
 use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
 /// One display command; it borrows its data from the update.
@@ -158,6 +159,11 @@ impl Command<'_> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         CommandWriter::new(out).put(self);
     }
+
+    /// The same, beside its extent.
+    pub fn append_to(&self, commands: &mut Commands) {
+        commands.writer().put(self);
+    }
 }
 
 /// Writes consecutive commands and omits what the previous command implies.
@@ -191,6 +197,8 @@ impl Command<'_> {
 #[derive(Debug)]
 pub struct CommandWriter<'o> {
     out: &'o mut Vec<u8>,
+    /// Of the commands that it writes, if somebody wants them.
+    extents: Option<&'o mut Vec<Extent>>,
     previous: Previous,
 }
 
@@ -205,7 +213,22 @@ struct Previous {
 impl<'o> CommandWriter<'o> {
     /// Appends to `out`; refers to nothing that it already contains.
     pub fn new(out: &'o mut Vec<u8>) -> CommandWriter<'o> {
-        CommandWriter { out, previous: Previous::default() }
+        CommandWriter { out, extents: None, previous: Previous::default() }
+    }
+
+    /// The same, and appends the extent of each command to `extents`.
+    pub(crate) fn with_extents(
+        out: &'o mut Vec<u8>,
+        extents: &'o mut Vec<Extent>,
+    ) -> CommandWriter<'o> {
+        CommandWriter { out, extents: Some(extents), previous: Previous::default() }
+    }
+
+    /// A command was written, whose last bytes are its data.
+    fn note(&mut self, data: &[u8], command: impl FnOnce() -> Command<'static>) {
+        if let Some(extents) = &mut self.extents {
+            extents.push(Extent::new(command(), data.len(), self.out.len()));
+        }
     }
 
     /// Length of the buffer in bytes, including what preceded this writer.
@@ -241,12 +264,15 @@ impl<'o> CommandWriter<'o> {
         self.region(head::COPY, region);
         put_zigzag(self.out, i64::from(dx));
         put_zigzag(self.out, i64::from(dy));
+        self.note(&[], || Command::Copy { region: region.clone(), dx, dy });
     }
 
     /// Appends an SFILL.
     pub fn sfill(&mut self, region: &Region, color: u32) {
         self.region(head::SFILL, region);
         put_color(self.out, color);
+        let color = color & 0x00ff_ffff;
+        self.note(&[], || Command::Sfill { region: region.clone(), color });
     }
 
     /// Appends a PFILL.
@@ -263,6 +289,10 @@ impl<'o> CommandWriter<'o> {
         put_varint(self.out, u64::from(tile_height));
         let area = u64::from(tile_width) * u64::from(tile_height);
         self.data((encoding == Encoding::Plain).then_some(area * 3), data);
+        self.note(data, || {
+            let data = &[];
+            Command::Pfill { rect, tile_width, tile_height, encoding, data }
+        });
     }
 
     /// Appends a BITMAP; `colors` are foreground and background.
@@ -291,30 +321,43 @@ impl<'o> CommandWriter<'o> {
             self.previous.colors = Some(colors);
         }
         self.data((compression == Compression::Plain).then_some(depth.plain_len(&rect)), data);
+        let (fg, bg) = colors;
+        self.note(data, || Command::Bitmap { rect, depth, fg, bg, compression, data: &[] });
     }
 
     /// Appends a RAW.
     pub fn raw(&mut self, rect: Rect, encoding: Encoding, data: &[u8]) {
         self.first_rect(head::RAW | (encoding as u8) << head::ENCODING_SHIFT, &rect);
         self.data((encoding == Encoding::Plain).then_some(rect.area() * 3), data);
+        self.note(data, || Command::Raw { rect, encoding, data: &[] });
     }
 
     /// Appends a KEEP.
     pub fn keep(&mut self, rect: Rect, slot: u32) {
         self.first_rect(head::KEEP, &rect);
         put_varint(self.out, u64::from(slot));
+        self.note(&[], || Command::Keep { rect, slot });
     }
 
     /// Appends a RECALL.
     pub fn recall(&mut self, rect: Rect, slot: u32) {
         self.first_rect(head::RECALL, &rect);
         put_varint(self.out, u64::from(slot));
+        self.note(&[], || Command::Recall { rect, slot });
     }
 
     /// Appends a command of a video stream; it refers to no previous command, and none refers to
     /// it.
     pub fn video(&mut self, video: &VideoCommand<'_>) {
         video.encode(head::VIDEO, self.out);
+        let data = match video {
+            VideoCommand::Next {
+                frame: FrameData::Plain { data, .. } | FrameData::Coded { data, .. },
+                ..
+            } => data,
+            _ => &[][..],
+        };
+        self.note(data, || Command::Video(video.without_data()));
     }
 
     fn data(&mut self, plain_len: Option<u64>, data: &[u8]) {

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod clip;
 pub mod clip_policy;
 pub mod command;
+pub mod commands;
 pub mod device_auth;
 pub mod file;
 pub mod file_bundle;

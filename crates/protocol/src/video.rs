@@ -213,6 +213,26 @@ impl VideoCommand<'_> {
         }
     }
 
+    /// The command, with no data in its frame.
+    pub(crate) fn without_data(&self) -> VideoCommand<'static> {
+        match *self {
+            VideoCommand::Init { id, codec, source, place } => {
+                VideoCommand::Init { id, codec, source, place }
+            }
+            VideoCommand::Next { id, time, ref clip, frame } => {
+                let frame = match frame {
+                    FrameData::Plain { layout, .. } => FrameData::Plain { layout, data: &[] },
+                    FrameData::Coded { keyframe, .. } => FrameData::Coded { keyframe, data: &[] },
+                };
+                VideoCommand::Next { id, time, clip: clip.clone(), frame }
+            }
+            VideoCommand::Move { id, x, y } => VideoCommand::Move { id, x, y },
+            VideoCommand::SourceSize { id, source } => VideoCommand::SourceSize { id, source },
+            VideoCommand::PlaceSize { id, size } => VideoCommand::PlaceSize { id, size },
+            VideoCommand::End { id } => VideoCommand::End { id },
+        }
+    }
+
     /// Appends the command; the high bits of its head are the operation.
     pub(crate) fn encode(&self, kind: u8, out: &mut Vec<u8>) {
         let mut begin = |op: u8| {

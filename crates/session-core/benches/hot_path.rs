@@ -13,6 +13,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use thinc_protocol::command::Encoding;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
@@ -22,7 +24,7 @@ const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
 const RECORDS: i32 = 40;
 /// Bytes that a line of text encodes to.
-const COMMANDS: [u8; 60] = [0x55; 60];
+const LINE: [u8; 56] = [0x55; 56];
 
 const CACHE: DrawableId = DrawableId(1);
 const WINDOW: DrawableId = DrawableId(2);
@@ -42,6 +44,7 @@ struct Bench {
     now: u64,
     op: u64,
     flush: i32,
+    commands: Commands,
     out: Vec<u8>,
 }
 
@@ -57,7 +60,10 @@ impl Bench {
             name: String::new(),
         };
         let viewers = (0..viewers).map(|_| session.add_viewer(&hello, 0)).collect();
-        let mut bench = Bench { session, viewers, now: 1_000, op: 0, flush: 0, out: Vec::new() };
+        let mut commands = Commands::default();
+        commands.writer().raw(Rect::at(0, 0, 400, 16), Encoding::Predicted, &LINE);
+        let (now, op, flush, out) = (1_000, 0, 0, Vec::new());
+        let mut bench = Bench { session, viewers, now, op, flush, commands, out };
         // The whole screen is sent first.
         bench.send();
         bench
@@ -189,7 +195,7 @@ impl Bench {
             while let Some(job) = self.session.poll_job(id, self.now) {
                 let planned = self.session.render(job, &mut NoPixels { tag: self.op });
                 let planned = planned.expect("the job is new");
-                self.session.complete(planned, JobResult::encoded(&COMMANDS));
+                self.session.complete(planned, JobResult::encoded(&self.commands));
                 jobs += 1;
             }
             self.out.clear();

@@ -24,8 +24,6 @@ pub enum DeliveryOrder {
 enum Effect {
     Copy(CopyCommand),
     Write(Region),
-    /// Unreadable commands: any pixel may depend on any other.
-    Unknown(Region),
 }
 
 /// The effects of commands, in order.
@@ -48,18 +46,12 @@ impl Effects {
         }
     }
 
-    /// These pixels were changed in an unknown way, each depending on any other.
-    pub(crate) fn push_unknown(&mut self, region: &Region) {
-        self.list.push(Effect::Unknown(region.clone()));
-    }
-
     /// Maps pixels that are stale before this update to those that are stale after it.
     pub(crate) fn follow(&self, stale: &mut Region) {
         for effect in &self.list {
             match effect {
                 Effect::Copy(copy) => *stale = copy.follow(stale),
                 Effect::Write(region) => stale.subtract(region),
-                Effect::Unknown(region) => spread(stale, region),
             }
         }
     }
@@ -68,7 +60,7 @@ impl Effects {
     pub(crate) fn rects(&self) -> usize {
         let rects = |effect: &Effect| match effect {
             Effect::Copy(copy) => copy.region.rect_count(),
-            Effect::Write(region) | Effect::Unknown(region) => region.rect_count(),
+            Effect::Write(region) => region.rect_count(),
         };
         self.list.iter().map(rects).sum()
     }

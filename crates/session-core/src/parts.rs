@@ -5,10 +5,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thinc_protocol::command::{Command, CommandReader, CommandWriter};
+use thinc_protocol::command::{Command, CommandWriter, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::COMMANDS_MAX;
 use thinc_protocol::video::VideoCommand;
-use thinc_region::{Region, Size};
+use thinc_region::Region;
 
 use crate::copies::CopyCommand;
 use crate::effects::{DeliveryOrder, Effects};
@@ -75,6 +76,26 @@ pub(crate) struct UpdatePart {
     pub(crate) is_frame: bool,
     pub(crate) touched: Touched,
     pub(crate) effects: Effects,
+    painted: Vec<Painted>,
+}
+
+/// What commands do to lossy pixels of their viewer.
+#[derive(Clone, Debug)]
+pub(crate) enum Painted {
+    /// These pixels are replaced.
+    Written(Region, Fidelity),
+    /// Lossy pixels of the source are moved along.
+    Copied(CopyCommand),
+}
+
+/// Whether written pixels equal those of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fidelity {
+    Lossless,
+    /// A photograph.
+    Lossy,
+    /// A coded frame of a video.
+    Coded,
 }
 
 /// 1 KiB: a frame of a video at least as long is a part of its own and is not packed. Compression
@@ -95,50 +116,86 @@ impl UpdatePart {
             is_frame: false,
             touched,
             effects,
+            painted: Vec::new(),
         }
     }
 
+    /// What its commands do to lossy pixels, in order.
+    pub(crate) fn painted(&self) -> impl Iterator<Item = Painted> {
+        let writes = &self.touched.writes;
+        let is_lossless = self.painted.is_empty() && !writes.is_empty();
+        let all = is_lossless.then(|| Painted::Written(writes.clone(), Fidelity::Lossless));
+        all.into_iter().chain(self.painted.iter().cloned())
+    }
+
+    /// These pixels are written, before they are added to `touched`. Until something else than
+    /// lossless pixels is written nothing is noted: `touched` has it all.
+    fn paint(&mut self, written: &Region, fidelity: Fidelity) {
+        match self.painted.last_mut() {
+            None if fidelity == Fidelity::Lossless => {}
+            Some(Painted::Written(region, Fidelity::Lossless))
+                if fidelity == Fidelity::Lossless =>
+            {
+                region.add(written);
+            }
+            _ => self.push_painted(Painted::Written(written.clone(), fidelity)),
+        }
+    }
+
+    fn push_painted(&mut self, painted: Painted) {
+        if self.painted.is_empty() {
+            let before = self.touched.writes.clone();
+            self.painted.push(Painted::Written(before, Fidelity::Lossless));
+        }
+        self.painted.push(painted);
+    }
+
     /// It has room for a command of this length.
-    fn takes(&self, command: &Command<'_>, len: u64, cut: Cut<'_>) -> bool {
+    fn takes(&self, command: &Command<'_>, len: u64, cut: Cut) -> bool {
         let mixes = !self.is_frame && !is_own_part(command, len) && self.commands < COMMANDS_MAX;
         self.commands == 0 || mixes && self.range.len() as u64 + len <= cut.bytes
     }
 
     fn note(&mut self, command: Command<'_>, order: DeliveryOrder) {
         self.commands += 1;
-        let Touched { writes, reads, moves, keeps, recalls, streams, ends } = &mut self.touched;
         if let Command::Video(command) = &command {
-            *streams |= 1 << command.id();
+            self.touched.streams |= 1 << command.id();
         }
-        let written = match command {
+        let (written, fidelity) = match command {
             Command::Copy { region, dx, dy } => {
                 let copy = CopyCommand { region, dx, dy };
-                reads.add(&copy.source());
-                writes.add(&copy.region);
-                *moves = true;
+                self.push_painted(Painted::Copied(copy.clone()));
+                self.touched.reads.add(&copy.source());
+                self.touched.writes.add(&copy.region);
+                self.touched.moves = true;
                 return self.effects.push_copy(copy);
             }
             Command::Keep { rect, slot } => {
-                reads.add_rect(rect);
-                return keeps.push(slot);
+                self.touched.reads.add_rect(rect);
+                return self.touched.keeps.push(slot);
             }
             Command::Recall { rect, slot } => {
-                recalls.push(slot);
-                Region::from(rect)
+                self.touched.recalls.push(slot);
+                (rect.into(), Fidelity::Lossless)
             }
-            Command::Sfill { region, .. } => region,
+            Command::Raw { rect, encoding: Encoding::Jpeg, .. } => (rect.into(), Fidelity::Lossy),
+            Command::Sfill { region, .. } => (region, Fidelity::Lossless),
             Command::Pfill { rect, .. }
             | Command::Bitmap { rect, .. }
-            | Command::Raw { rect, .. } => Region::from(rect),
-            Command::Video(VideoCommand::Next { clip, .. }) => clip,
+            | Command::Raw { rect, .. } => (rect.into(), Fidelity::Lossless),
+            Command::Video(VideoCommand::Next { clip, frame, .. }) => {
+                let is_lossless = frame.is_lossless();
+                (clip, if is_lossless { Fidelity::Lossless } else { Fidelity::Coded })
+            }
             Command::Video(command) => {
                 if let VideoCommand::End { id } = command {
-                    *ends |= 1 << id;
+                    self.touched.ends |= 1 << id;
                 }
                 return;
             }
         };
-        writes.add(&written);
+        self.paint(&written, fidelity);
+        self.touched.writes.add(&written);
         // Only needed if updates may be lost: a write repairs stale pixels.
         if order != DeliveryOrder::Ordered {
             self.effects.push_write(&written);
@@ -146,12 +203,9 @@ impl UpdatePart {
     }
 }
 
-/// The source of commands, and how they are to be cut.
+/// How commands are to be cut.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut<'a> {
-    /// Pixels they may write.
-    pub(crate) region: &'a Region,
-    pub(crate) screen: Size,
+pub(crate) struct Cut {
     pub(crate) order: DeliveryOrder,
     /// Approximate most bytes of a part with several commands.
     pub(crate) bytes: u64,
@@ -218,40 +272,27 @@ impl Parts {
     }
 
     /// Adds a COPY.
-    pub(crate) fn push_copy(&mut self, CopyCommand { region, dx, dy }: CopyCommand, cut: Cut<'_>) {
-        let mut command = Vec::new();
-        Command::Copy { region, dx, dy }.encode(&mut command);
+    pub(crate) fn push_copy(&mut self, CopyCommand { region, dx, dy }: CopyCommand, cut: Cut) {
+        let mut command = Commands::default();
+        Command::Copy { region, dx, dy }.append_to(&mut command);
         self.push(&command, cut);
     }
 
     /// Adds commands; false, with none added, if one is too long. They are written again, so that
     /// the first command of each part refers to none before it.
-    pub(crate) fn push(&mut self, commands: &[u8], cut: Cut<'_>) -> bool {
-        let mut reader = CommandReader::new(commands, cut.screen);
-        let mut read = Vec::new();
-        let mut rest = commands.len();
-        while let Some(Ok(command)) = reader.next() {
-            read.push((command, rest as u64 - reader.rest_len() as u64));
-            rest = reader.rest_len();
-        }
-        let unreadable = &commands[commands.len() - rest..];
-        if read
-            .iter()
-            .map(|&(_, len)| len)
-            .chain([unreadable.len() as u64])
-            .any(|len| len > cut.bytes_max)
-        {
+    pub(crate) fn push(&mut self, commands: &Commands, cut: Cut) -> bool {
+        if commands.longest() as u64 > cut.bytes_max {
             return false;
         }
-        let mut read = read.into_iter().peekable();
-        while let Some((command, len)) = read.peek() {
+        let mut written = commands.iter().map(|(command, len)| (command, len as u64)).peekable();
+        while let Some((command, len)) = written.peek() {
             if self.queue.back().is_none_or(|part| !part.takes(command, *len, cut)) {
                 self.queue.push_back(UpdatePart::at(self.bytes.len()));
             }
             let Some(part) = self.queue.back_mut() else { break };
             let mut writer = CommandWriter::new(&mut self.bytes);
             while let Some((command, len)) =
-                read.next_if(|(command, len)| part.takes(command, *len, cut))
+                written.next_if(|(command, len)| part.takes(command, *len, cut))
             {
                 let start = writer.len();
                 writer.put(&command);
@@ -261,26 +302,7 @@ impl Parts {
                 part.note(command, cut.order);
             }
         }
-        if !unreadable.is_empty() {
-            self.push_unreadable(unreadable, cut.region);
-        }
         true
-    }
-
-    /// Unreadable commands: sent as they are, and any pixel may depend on any other.
-    fn push_unreadable(&mut self, commands: &[u8], region: &Region) {
-        let mut part = UpdatePart::at(self.bytes.len());
-        self.bytes.extend_from_slice(commands);
-        part.range.end = self.bytes.len();
-        part.commands = COMMANDS_MAX;
-        part.touched = Touched {
-            writes: region.clone(),
-            reads: region.clone(),
-            moves: true,
-            ..Touched::default()
-        };
-        part.effects.push_unknown(region);
-        self.queue.push_back(part);
     }
 
     /// Removes the parts that write only what `may_withdraw` allows, and returns the pixels they
@@ -323,17 +345,15 @@ impl Parts {
 
 #[cfg(test)]
 mod tests {
-    use thinc_protocol::command::{BitmapDepth, Compression, Encoding};
+    use thinc_protocol::command::{BitmapDepth, CommandReader, Compression};
     use thinc_protocol::video::FrameData;
-    use thinc_region::Rect;
+    use thinc_region::{Rect, Size};
 
     use super::*;
 
     const SCREEN: Size = Size { width: 100, height: 100 };
 
-    fn cut(region: &Region) -> Cut<'_> {
-        Cut { region, screen: SCREEN, order: DeliveryOrder::Ordered, bytes: 40, bytes_max: 1000 }
-    }
+    const CUT: Cut = Cut { order: DeliveryOrder::Ordered, bytes: 40, bytes_max: 1000 };
 
     fn decoded(bytes: &[u8]) -> Vec<Command<'_>> {
         CommandReader::new(bytes, SCREEN)
@@ -362,12 +382,11 @@ mod tests {
     #[test]
     fn each_part_can_be_read_by_itself_and_together_they_are_the_update() {
         let commands = leaning();
-        let mut bytes = Vec::new();
-        let mut writer = CommandWriter::new(&mut bytes);
+        let mut bytes = Commands::default();
+        let mut writer = bytes.writer();
         commands.iter().for_each(|command| writer.put(command));
-        let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
-        assert!(parts.push(&bytes, cut(&region)));
+        assert!(parts.push(&bytes, CUT));
         assert_eq!(
             parts.first().map(|part| part.commands),
             Some(1),
@@ -386,8 +405,7 @@ mod tests {
 
     #[test]
     fn a_frame_of_a_video_is_a_part_of_its_own() {
-        let region = Region::from(SCREEN.rect());
-        let mut bytes = Vec::new();
+        let mut bytes = Commands::default();
         let fill = |x| Command::Sfill { region: Rect::at(x, 0, 4, 4).into(), color: 7 };
         let next = |time, data| {
             let clip = Region::from(Rect::at(20, 20, 40, 40));
@@ -400,10 +418,10 @@ mod tests {
         };
         let long = [7; 2 * FRAME_PART_MIN as usize];
         let commands = [fill(0), fill(10), next(1, &long), fill(20), next(2, &[7; 9])];
-        let mut writer = CommandWriter::new(&mut bytes);
+        let mut writer = bytes.writer();
         commands.iter().for_each(|command| writer.put(command));
         let mut parts = Parts::default();
-        assert!(parts.push(&bytes, Cut { bytes: 10_000, bytes_max: 10_000, ..cut(&region) }));
+        assert!(parts.push(&bytes, Cut { bytes: 10_000, bytes_max: 10_000, ..CUT }));
         parts.close();
         let found: Vec<_> = parts.iter().map(|part| (part.commands, part.is_frame)).collect();
         assert_eq!(found, [(2, false), (1, true), (2, false)]);
@@ -413,16 +431,15 @@ mod tests {
 
     #[test]
     fn a_part_that_may_still_grow_is_not_sent() {
-        let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
         let fill = |x| {
-            let mut bytes = Vec::new();
-            Command::Sfill { region: Rect::at(x, 0, 4, 4).into(), color: 7 }.encode(&mut bytes);
+            let mut bytes = Commands::default();
+            Command::Sfill { region: Rect::at(x, 0, 4, 4).into(), color: 7 }.append_to(&mut bytes);
             bytes
         };
-        assert!(parts.push(&fill(0), cut(&region)));
+        assert!(parts.push(&fill(0), CUT));
         assert!(parts.first().is_none());
-        assert!(parts.push(&fill(10), cut(&region)));
+        assert!(parts.push(&fill(10), CUT));
         parts.close();
         assert_eq!(
             parts.first().map(|part| part.commands),
@@ -433,19 +450,17 @@ mod tests {
 
     #[test]
     fn one_command_too_long_for_the_viewer_rejects_all() {
-        let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
-        let mut bytes = Vec::new();
-        Command::Sfill { region: Rect::at(0, 0, 4, 4).into(), color: 7 }.encode(&mut bytes);
+        let mut bytes = Commands::default();
+        Command::Sfill { region: Rect::at(0, 0, 4, 4).into(), color: 7 }.append_to(&mut bytes);
         Command::Raw { rect: Rect::at(0, 4, 100, 4), encoding: Encoding::Plain, data: &[0; 1200] }
-            .encode(&mut bytes);
-        assert!(!parts.push(&bytes, cut(&region)));
+            .append_to(&mut bytes);
+        assert!(!parts.push(&bytes, CUT));
         assert!(parts.is_empty());
     }
 
     #[test]
     fn a_keep_is_withdrawn_with_everything_after_it() {
-        let region = Region::from(SCREEN.rect());
         let rects = [Rect::at(0, 0, 20, 20), Rect::at(0, 30, 20, 20), Rect::at(0, 60, 20, 20)];
         let parts = || {
             let mut parts = Parts::default();
@@ -453,9 +468,9 @@ mod tests {
                 for command in
                     [Command::Sfill { region: rect.into(), color: 7 }, Command::Keep { rect, slot }]
                 {
-                    let mut bytes = Vec::new();
-                    command.encode(&mut bytes);
-                    assert!(parts.push(&bytes, Cut { bytes: 1, ..cut(&region) }));
+                    let mut bytes = Commands::default();
+                    command.append_to(&mut bytes);
+                    assert!(parts.push(&bytes, Cut { bytes: 1, ..CUT }));
                 }
             }
             parts.close();
@@ -479,15 +494,14 @@ mod tests {
 
     #[test]
     fn a_command_that_reads_is_never_withdrawn() {
-        let region = Region::from(SCREEN.rect());
-        let mut bytes = Vec::new();
+        let mut bytes = Commands::default();
         let to = Rect::at(0, 50, 20, 20);
-        Command::Copy { region: to.into(), dx: 0, dy: 50 }.encode(&mut bytes);
+        Command::Copy { region: to.into(), dx: 0, dy: 50 }.append_to(&mut bytes);
         let mut parts = Parts::default();
-        assert!(parts.push(&bytes, cut(&region)));
-        assert!(parts.push(&[0xff; 4], cut(&region)), "unreadable commands are sent as they are");
+        assert!(parts.push(&bytes, CUT));
         let mut stale = Region::from(Rect::at(0, 0, 5, 5));
         assert!(parts.withdraw(|_| true, &mut stale).is_empty());
-        assert_eq!(stale, region, "the COPY moves it along, and the effect of the rest is unknown");
+        let moved: Region = [Rect::at(0, 0, 5, 5), Rect::at(0, 50, 5, 5)].into_iter().collect();
+        assert_eq!(stale, moved, "the COPY moves it along");
     }
 }

@@ -12,15 +12,14 @@
 use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
-use thinc_protocol::command::{Command, CommandReader, Encoding};
-use thinc_protocol::video::VideoCommand;
-use thinc_region::{Rect, Region, Size};
+use thinc_region::{Rect, Region};
 
 use crate::copies::CopyCommand;
 use crate::delivery::ledger::JobId;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::parts::{Fidelity, Painted};
 
 /// How long no lossy pixels were sent to a place before it is refreshed: six frames of a 60 Hz
 /// screen, so that a video of 10 frames a second is not at rest.
@@ -111,37 +110,24 @@ impl Refresh {
         self.lossy_job = Some(job);
     }
 
-    /// These commands are sent: an update or a part of it, before packing.
-    pub(crate) fn sent(&mut self, job: JobId, commands: &[u8], screen: Size, now: Micros) {
+    /// This is painted by commands that are sent: of an update or of a part of it.
+    pub(crate) fn sent(&mut self, job: JobId, painted: impl Iterator<Item = Painted>, now: Micros) {
         self.collect_rested(now);
         if self.is_empty() && self.lossy_job.is_none_or(|lossy| lossy < job) {
             return;
         }
-        for command in CommandReader::new(commands, screen) {
-            match command {
-                Ok(Command::Copy { region, dx, dy }) => {
-                    self.copied(job, &CopyCommand { region, dx, dy }, now)
+        for painted in painted {
+            match painted {
+                Painted::Copied(copy) => self.copied(job, &copy, now),
+                Painted::Written(region, Fidelity::Lossless) => self.mark_lossless(&region),
+                Painted::Written(region, Fidelity::Coded)
+                    if mutated!(self.mutation, CodedIsLossless) =>
+                {
+                    self.mark_lossless(&region);
                 }
-                Ok(Command::Raw { rect, encoding: Encoding::Jpeg, .. }) => {
-                    self.mark_lossy(job, &Region::from(rect), now)
+                Painted::Written(region, Fidelity::Lossy | Fidelity::Coded) => {
+                    self.mark_lossy(job, &region, now);
                 }
-                Ok(Command::Sfill { region, .. }) => self.mark_lossless(&region),
-                Ok(
-                    Command::Raw { rect, .. }
-                    | Command::Pfill { rect, .. }
-                    | Command::Bitmap { rect, .. }
-                    | Command::Recall { rect, .. },
-                ) => self.mark_lossless(&Region::from(rect)),
-                Ok(Command::Video(VideoCommand::Next { clip, frame, .. })) => {
-                    if frame.is_lossless() || mutated!(self.mutation, CodedIsLossless) {
-                        self.mark_lossless(&clip);
-                    } else {
-                        self.mark_lossy(job, &clip, now);
-                    }
-                }
-                Ok(Command::Keep { .. } | Command::Video(_)) => {}
-                // The viewer reads no further either, and is disconnected.
-                Err(_) => return,
             }
         }
         self.recent.retain(|(_, region)| !region.is_empty());
@@ -339,12 +325,12 @@ fn block(region: &Region, area: u64) -> Region {
 mod tests {
     use super::*;
 
-    const SCREEN: Size = Size { width: 1024, height: 768 };
+    fn lossy(rect: Rect) -> impl Iterator<Item = Painted> {
+        [Painted::Written(rect.into(), Fidelity::Lossy)].into_iter()
+    }
 
-    fn raw(rect: Rect, encoding: Encoding) -> Vec<u8> {
-        let mut out = Vec::new();
-        Command::Raw { rect, encoding, data: &[0; 9] }.encode(&mut out);
-        out
+    fn lossless(rect: Rect) -> impl Iterator<Item = Painted> {
+        [Painted::Written(rect.into(), Fidelity::Lossless)].into_iter()
     }
 
     fn pick(refresh: &mut Refresh, now: Micros) -> Option<Region> {
@@ -360,12 +346,7 @@ mod tests {
         for i in 0..3200 {
             let (x, y) = (i % 64, i / 64);
             if (x + y) % 2 == 0 {
-                refresh.sent(
-                    JobId(1),
-                    &raw(Rect::at(x * 16, y * 15, 16, 15), Encoding::Jpeg),
-                    SCREEN,
-                    0,
-                );
+                refresh.sent(JobId(1), lossy(Rect::at(x * 16, y * 15, 16, 15)), 0);
                 refresh.check_invariants();
             }
         }
@@ -384,7 +365,7 @@ mod tests {
     fn a_cancelled_refresh_is_picked_again() {
         let mut refresh = Refresh::default();
         refresh.lossy_committed(JobId(1));
-        refresh.sent(JobId(1), &raw(Rect::at(0, 0, 64, 64), Encoding::Jpeg), SCREEN, 0);
+        refresh.sent(JobId(1), lossy(Rect::at(0, 0, 64, 64)), 0);
         assert_eq!(pick(&mut refresh, REST_TIME - 1), None, "it is not at rest yet");
         assert_eq!(refresh.due(), Some(REST_TIME));
         let region = pick(&mut refresh, REST_TIME).unwrap();
@@ -399,14 +380,14 @@ mod tests {
         let mut refresh = Refresh::default();
         let (above, below) = (Rect::at(0, 0, 64, 32), Rect::at(0, 32, 64, 32));
         refresh.lossy_committed(JobId(1));
-        refresh.sent(JobId(1), &raw(Rect::at(0, 0, 64, 64), Encoding::Jpeg), SCREEN, 0);
+        refresh.sent(JobId(1), lossy(Rect::at(0, 0, 64, 64)), 0);
         let region = pick(&mut refresh, REST_TIME).unwrap();
         assert_eq!(region, Region::from(Rect::at(0, 0, 64, 64)));
         refresh.committed(JobId(2), &region, 0, REST_TIME);
-        refresh.sent(JobId(2), &raw(above, Encoding::Predicted), SCREEN, REST_TIME);
+        refresh.sent(JobId(2), lossless(above), REST_TIME);
         refresh.lossy_committed(JobId(3));
-        refresh.sent(JobId(3), &raw(above, Encoding::Jpeg), SCREEN, REST_TIME);
-        refresh.sent(JobId(2), &raw(below, Encoding::Predicted), SCREEN, REST_TIME);
+        refresh.sent(JobId(3), lossy(above), REST_TIME);
+        refresh.sent(JobId(2), lossless(below), REST_TIME);
         refresh.done(JobId(2));
         assert_eq!(refresh.due(), Some(2 * REST_TIME), "its rest begins again");
         let again = pick(&mut refresh, 2 * REST_TIME).expect("it is still to be refreshed");
@@ -424,12 +405,11 @@ mod tests {
             let mut refresh = Refresh::default();
             let (from, to) = (Rect::at(200, 0, 64, 32), Rect::at(0, 0, 64, 32));
             refresh.lossy_committed(JobId(4));
-            refresh.sent(JobId(0), &raw(from, Encoding::Jpeg), SCREEN, 0);
+            refresh.sent(JobId(0), lossy(from), 0);
             refresh.committed(JobId(2), &Region::from(to), 0, REST_TIME);
-            let mut copy = Vec::new();
-            Command::Copy { region: to.into(), dx: -200, dy: 0 }.encode(&mut copy);
-            refresh.sent(mover, &copy, SCREEN, REST_TIME);
-            refresh.sent(mover, &raw(from, Encoding::Predicted), SCREEN, REST_TIME);
+            let copy = CopyCommand { region: to.into(), dx: -200, dy: 0 };
+            refresh.sent(mover, [Painted::Copied(copy)].into_iter(), REST_TIME);
+            refresh.sent(mover, lossless(from), REST_TIME);
             refresh.done(JobId(2));
             assert_eq!(refresh.is_empty(), is_empty, "{mover:?}");
         }

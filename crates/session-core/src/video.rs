@@ -9,7 +9,8 @@ mod scaled;
 mod stream;
 
 use thinc_protocol::Micros;
-use thinc_protocol::command::{Command, CommandReader};
+use thinc_protocol::command::Command;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::VIDEO_STREAMS_MAX;
 use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::ViewerCaps;
@@ -460,11 +461,11 @@ impl Videos {
 
     /// Appends the commands to send before a job, which may contain a frame of stream `frame`;
     /// returns the streams that they concern, a bit each.
-    pub(crate) fn write_commands(&mut self, frame: Option<u16>, out: &mut Vec<u8>) -> u16 {
+    pub(crate) fn write_commands(&mut self, frame: Option<u16>, out: &mut Commands) -> u16 {
         let mut about = 0;
         let mut put = |command: VideoCommand<'_>| {
             about |= 1 << command.id();
-            Command::Video(command).encode(out);
+            Command::Video(command).append_to(out);
         };
         for id in self.ending.drain(..) {
             put(VideoCommand::End { id });
@@ -663,18 +664,18 @@ impl Videos {
     }
 
     /// Commands of this job arrived from the encoder.
-    pub(crate) fn frame_encoded(&mut self, job: JobId, commands: &[u8], screen: Size, now: Micros) {
+    pub(crate) fn frame_encoded(&mut self, job: JobId, commands: &Commands, now: Micros) {
         let Some(stream) = self.of_job(job) else { return };
         let interval = stream.interval;
         let Some(frame) = &mut stream.committed else { return };
         let Coding::H264 { bits_per_second, .. } = frame.coding else { return };
-        let coded = |command: Result<Command<'_>, _>| match command {
-            Ok(Command::Video(VideoCommand::Next {
-                frame: FrameData::Coded { data, .. }, ..
-            })) => Some(data.len()),
+        let coded = |(command, _): (Command<'_>, usize)| match command {
+            Command::Video(VideoCommand::Next { frame: FrameData::Coded { data, .. }, .. }) => {
+                Some(data.len())
+            }
             _ => None,
         };
-        let Some(bytes) = CommandReader::new(commands, screen).find_map(coded) else { return };
+        let Some(bytes) = commands.iter().find_map(coded) else { return };
         frame.has_coded = true;
         if bytes as f64 * 8e6 > bits_per_second as f64 * interval * LARGE {
             self.bitrate.large_frame(now);

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 
 use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
 use thinc_files::{FileError, FilesPolicy};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::{
     NAME_BYTES_MAX, PINGS_MAX, SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX,
 };
@@ -539,16 +540,16 @@ impl Viewer {
     }
 
     /// Some of the job's commands; more follow. False if the viewer would refuse one of them.
-    pub(crate) fn encoding(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
+    pub(crate) fn encoding(&mut self, job: JobId, commands: &Commands, now: Micros) -> bool {
         let Some(update) = self.delivery.ledger.committed(job) else { return true };
         let video = update.video;
         // Data that does not compress becomes a little longer (zstd: a 256th).
         let most =
             (self.message_bytes_max - self.message_bytes_max / 128 - UPDATE_HEAD_BYTES) as u64;
         let bytes = PartBytes { wanted: self.delivery.flow.update_bytes(), most };
-        let taken = self.delivery.ledger.encoding(job, commands, self.queue.size(), bytes);
+        let taken = self.delivery.ledger.encoding(job, commands, bytes);
         if taken && video {
-            self.videos.frame_encoded(job, commands, self.queue.size(), now);
+            self.videos.frame_encoded(job, commands, now);
         }
         if !taken {
             if !video {
@@ -564,7 +565,7 @@ impl Viewer {
     }
 
     /// The job's last commands.
-    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) {
+    pub(crate) fn encoded(&mut self, job: JobId, commands: &Commands, now: Micros) {
         if !self.encoding(job, commands, now) {
             return;
         }
@@ -714,7 +715,7 @@ impl Viewer {
         self.transmit_late_piece(now, out);
         self.repeat(packer, now);
         self.probe_path(packer, now);
-        let (epoch, size, mut datagram_bytes_sent) = (self.view.epoch, self.queue.size(), 0);
+        let (epoch, mut datagram_bytes_sent) = (self.view.epoch, 0);
         while let Some(at) =
             self.delivery.ledger.next(now).filter(|_| !self.delivery.ledger.is_full())
         {
@@ -742,7 +743,7 @@ impl Viewer {
                 figures.add_commands(&outgoing.command_bytes);
                 stats.overtakes += u64::from(outgoing.overtakes);
                 videos.ended(outgoing.ends, outgoing.seq);
-                refresh.sent(outgoing.job, outgoing.commands, size, now);
+                refresh.sent(outgoing.job, outgoing.painted(), now);
                 if outgoing.is_last {
                     refresh.done(outgoing.job);
                 }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::video::{DecoderState, FrameData, VideoCommand, VideoStatus};
@@ -247,7 +248,7 @@ struct Run {
     /// The frame of each job.
     jobs: Vec<u64>,
     /// When the encoder has finished a frame.
-    encoding: Option<(Micros, PlannedJob, Vec<u8>)>,
+    encoding: Option<(Micros, PlannedJob, Commands)>,
     /// (when all its bytes were handed over, number, what)
     updates: VecDeque<(u64, u64, Brought)>,
     to_session: VecDeque<(Micros, ViewerMessage)>,
@@ -394,7 +395,7 @@ impl Run {
         let frame = self.drawn.len().saturating_sub(1) as u64;
         assert_eq!(self.jobs.len() as u64, job.id.0);
         self.jobs.push(frame);
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         if let Some(video) = job.video {
             let (bytes, key) = self.codec.picture(frame, video.coding);
             self.keys += u64::from(key);
@@ -409,7 +410,7 @@ impl Run {
             };
             let (id, time, clip) = (video.stream, video.time, job.region.clone());
             Command::Video(VideoCommand::Next { id, time, clip, frame: picture })
-                .encode(&mut commands);
+                .append_to(&mut commands);
             if matches!(video.coding, Coding::H264 { .. }) {
                 assert!(self.encoding.is_none(), "a stream has one encoder");
                 self.encoding = Some((self.now + ENCODING, planned, commands));
@@ -423,7 +424,7 @@ impl Run {
                 let mut data = vec![0; (piece.area() / if lossy { 8 } else { 1 }).max(8) as usize];
                 data[..8].copy_from_slice(&job.id.0.to_le_bytes());
                 let encoding = if lossy { Encoding::Jpeg } else { Encoding::Predicted };
-                Command::Raw { rect: piece, encoding, data: &data }.encode(&mut commands);
+                Command::Raw { rect: piece, encoding, data: &data }.append_to(&mut commands);
             }
         }
         self.session.complete(planned, JobResult::encoded(&commands));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thinc_clipboard::{ClipEvent, Endpoint, Side};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{SessionCaps, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
@@ -134,7 +135,8 @@ impl ClipboardWorld {
         let mut out = Vec::new();
         while let Some(job) = self.session.poll_job(far.id, self.now) {
             let planned = self.session.render(job, &mut NoPixels { tag: 0 });
-            self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
+            self.session
+                .complete(planned.expect("it is new"), JobResult::encoded(&Commands::default()));
         }
         let mut busy = self.session.poll_transmit(far.id, self.now, &mut Unpacked, &mut out);
         let mut received: Vec<ClipMessage> =
@@ -560,12 +562,12 @@ impl Typist {
             let planned = self.session.render(job, &mut NoPixels { tag: self.op });
             let planned = planned.expect("it is new");
             let job = planned.job();
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             for rect in job.region.rects().iter().flat_map(|rect| rows(rect, job.hints.piece_area))
             {
                 let data = vec![0x55; rect.area() as usize];
                 Command::Raw { rect, encoding: Encoding::Predicted, data: &data }
-                    .encode(&mut commands);
+                    .append_to(&mut commands);
             }
             self.session.complete(planned, JobResult::encoded(&commands));
         }

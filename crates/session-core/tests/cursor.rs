@@ -2,7 +2,8 @@
 //! of them once. From the contents of the driver's cursor block, to the messages that are sent.
 //! Knows session-core's public interface; images are bytes without a meaning here.
 
-use thinc_protocol::command::Compression;
+use thinc_protocol::command::{Compression, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
@@ -127,7 +128,7 @@ impl Shell {
         self.record(RecordKind::Idle);
         while let Some(job) = self.session.poll_job(id, self.now) {
             let bytes = job.region.area() as usize * 4;
-            self.finish(job, &vec![0; bytes]);
+            self.finish(job, bytes);
         }
     }
 
@@ -150,13 +151,18 @@ impl Shell {
 
     fn flood_rest(&mut self, id: ViewerId) {
         while let Some(job) = self.session.poll_job(id, self.now) {
-            self.finish(job, &[0; 64]);
+            self.finish(job, 64);
         }
     }
 
-    fn finish(&mut self, job: Job, commands: &[u8]) {
+    fn finish(&mut self, job: Job, bytes: usize) {
+        let mut commands = Commands::default();
+        let mut writer = commands.writer();
+        for rect in job.region.rects() {
+            writer.raw(*rect, Encoding::Predicted, &vec![7; bytes / job.region.rect_count()]);
+        }
         let planned = self.session.render(job, &mut NoPixels { tag: self.op });
-        self.session.complete(planned.expect("it is new"), JobResult::encoded(commands));
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
     }
 }
 

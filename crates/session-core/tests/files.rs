@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use thinc_files::{Endpoint, FileEvent, Offer, OfferError, Start};
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::file::{
     FileAnswer, FileEnd, FileEntry, FileKind, FileMessage, FileOffer, FilePurpose,
 };
@@ -208,14 +209,14 @@ impl Typist {
             let planned = self.session.render(job, &mut NoPixels { tag: self.op });
             let planned = planned.expect("it is new");
             let job = planned.job();
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             for rect in job.region.rects() {
                 let height = (job.hints.piece_area / rect.width() as u64).max(1) as i32;
                 for y1 in (rect.y1..rect.y2).step_by(height as usize) {
                     let rect = Rect { y1, y2: rect.y2.min(y1 + height), ..*rect };
                     let data = vec![0x55; rect.area() as usize];
                     let encoding = Encoding::Predicted;
-                    Command::Raw { rect, encoding, data: &data }.encode(&mut commands);
+                    Command::Raw { rect, encoding, data: &data }.append_to(&mut commands);
                 }
             }
             self.session.complete(planned, JobResult::encoded(&commands));

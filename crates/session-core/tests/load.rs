@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
@@ -158,7 +159,7 @@ impl Load {
             let planned = planned.expect("it is new");
             let job = planned.job();
             let photograph = !TERMINAL.contains(&job.region.extents());
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             for piece in
                 job.region.rects().iter().flat_map(|rect| pieces(rect, job.hints.piece_area))
             {
@@ -167,7 +168,7 @@ impl Load {
                 let mut data = vec![0; bytes.max(8) as usize];
                 data[..8].copy_from_slice(&job.id.0.to_le_bytes());
                 Command::Raw { rect: piece, encoding: Encoding::Predicted, data: &data }
-                    .encode(&mut commands);
+                    .append_to(&mut commands);
             }
             for ((x, y), waits) in squares().zip(&mut self.waits) {
                 if job.region.contains_point(x, y)

@@ -3,6 +3,7 @@
 //! session's estimate of the path. Knows session-core's public interface.
 
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
@@ -78,18 +79,18 @@ impl Shell {
 
     /// A byte a pixel, in rows.
     fn encode(&mut self, job: Job) -> usize {
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         for rect in job.region.rects() {
             for y in rect.y1..rect.y2 {
                 let data = vec![job.id.0 as u8; rect.width() as usize];
                 let rect = Rect { y1: y, y2: y + 1, ..*rect };
                 Command::Raw { rect, encoding: Encoding::Predicted, data: &data }
-                    .encode(&mut commands);
+                    .append_to(&mut commands);
             }
         }
         let planned = self.session.render(job, &mut NoPixels { tag: self.op });
         self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
-        commands.len()
+        commands.as_bytes().len()
     }
 
     /// Everything that may be sent, without acknowledgement.

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding};
+use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
@@ -293,8 +294,8 @@ impl World {
                 }
             }
         }
-        let mut commands = Vec::new();
-        let mut writer = CommandWriter::new(&mut commands);
+        let mut commands = Commands::default();
+        let mut writer = commands.writer();
         let photo = sent.intersection(&self.photos);
         let plain = sent.difference(&self.photos);
         for rect in photo.rects().iter().flat_map(|rect| pieces(rect, job.hints.piece_area)) {

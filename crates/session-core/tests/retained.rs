@@ -3,6 +3,7 @@
 //! interface; the simulator checks the resulting pixels.
 
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::SessionMessage;
@@ -71,7 +72,8 @@ impl Shell {
 
     fn done(&mut self, job: Job) {
         let planned = self.session.render(job, &mut NoPixels { tag: self.op });
-        self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
+        self.session
+            .complete(planned.expect("it is new"), JobResult::encoded(&Commands::default()));
     }
 
     /// Everything that is to be read, job by job: the tiles that may be shown already, and the
@@ -160,13 +162,13 @@ fn a_reconnected_viewer_shows_the_first_update_at_once() {
             let planned = shell.session.render(job, &mut NoPixels { tag: shell.op });
             let planned = planned.expect("it is new");
             let job = planned.job();
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             for rect in job.region.rects() {
                 for y in rect.y1..rect.y2 {
                     let (rect, data) =
                         (Rect { y1: y, y2: y + 1, ..*rect }, vec![7; rect.width() as usize]);
                     Command::Raw { rect, encoding: Encoding::Predicted, data: &data }
-                        .encode(&mut commands);
+                        .append_to(&mut commands);
                 }
             }
             shell.session.complete(planned, JobResult::encoded(&commands));

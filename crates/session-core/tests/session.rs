@@ -2,6 +2,8 @@
 //! the resulting requests, jobs and messages. Knows session-core's public interface; the simulator
 //! asks the harder questions.
 
+use thinc_protocol::command::Encoding;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{Geometry, SessionMessage};
 use thinc_protocol::viewer::{
@@ -65,8 +67,9 @@ impl Shell {
 
     /// The job with so many bytes of commands.
     fn encode(&mut self, job: Job, bytes: usize) {
+        let commands = commands(&job, bytes);
         let planned = self.session.render(job, &mut NoPixels { tag: self.op });
-        self.session.complete(planned.expect("it is new"), JobResult::encoded(&vec![0; bytes]));
+        self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
     }
 
     /// Sends what may be sent and acknowledges it; returns the kinds of the messages.
@@ -565,6 +568,17 @@ fn the_largest_screen_has_few_viewers_and_many_viewers_no_larger_screen() {
     assert!(!shell.session.has_room());
 }
 
+/// Commands that fill the job's region and have about so many bytes more; none for none.
+fn commands(job: &Job, bytes: usize) -> Commands {
+    let mut commands = Commands::default();
+    if let Some(&rect) = job.region.rects().first().filter(|_| bytes > 0) {
+        let mut writer = commands.writer();
+        writer.sfill(&job.region, 7);
+        writer.raw(rect, Encoding::Predicted, &vec![7; bytes]);
+    }
+    commands
+}
+
 /// A shell without pixels, and what was drawn when it read them: before and after each read.
 #[derive(Debug)]
 struct Reads {
@@ -604,7 +618,8 @@ fn pixels_read_again_may_contain_any_op_in_between() {
     let mut reads = Reads::new(vec![(op, op + 1), (op + 3, op + 3)]);
     let planned = shell.session.render(job, &mut reads).expect("it is new");
     assert_eq!(reads.left, [], "a torn capture is read again");
-    shell.session.complete(planned, JobResult::encoded(&[0; 40]));
+    let commands = commands(planned.job(), 40);
+    shell.session.complete(planned, JobResult::encoded(&commands));
     shell.draw(OTHER, RECT.translate(500, 500));
     shell.transmit(id);
     let (dst, to) = (DrawableId::SCREEN, Rect::at(500, 100, 200, 200));
@@ -634,8 +649,9 @@ fn a_driver_with_impossible_ops_costs_pixels_and_nothing_else() {
         shell.draw(TOP, RECT);
         shell.record(0, RecordKind::Idle);
         let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
+        let commands = commands(&job, 20);
         let planned = shell.session.render(job, &mut Reads::new(vec![(u64::MAX, u64::MAX)]));
-        shell.session.complete(planned.expect("it is new"), JobResult::encoded(&[0; 20]));
+        shell.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));
         shell.transmit(id);
         shell.now += 1_000;
     }

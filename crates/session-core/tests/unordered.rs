@@ -3,6 +3,7 @@
 //! interface; the simulator loses thousands of updates.
 
 use thinc_protocol::command::Command;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::session::{PROBE, Packed, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
@@ -80,9 +81,9 @@ impl Shell {
     fn encode(&mut self, job: Job, seen: Rect) {
         let mut region = job.region.clone();
         region.intersect_rect(&seen);
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         if !region.is_empty() {
-            Command::Sfill { region, color: 7 }.encode(&mut commands);
+            Command::Sfill { region, color: 7 }.append_to(&mut commands);
         }
         let planned = self.session.render(job, &mut NoPixels { tag: self.op });
         self.session.complete(planned.expect("it is new"), JobResult::encoded(&commands));

@@ -4,6 +4,7 @@
 
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::video::{DecoderState, FrameData, VideoCommand, VideoStatus};
@@ -168,8 +169,8 @@ struct Finished {
 }
 
 /// What an encoder would make of a job.
-fn answer(job: &Job) -> Vec<u8> {
-    let mut out = Vec::new();
+fn answer(job: &Job) -> Commands {
+    let mut out = Commands::default();
     if let Some(frame) = job.video {
         let data = [0; 400];
         let picture = match frame.coding {
@@ -180,9 +181,9 @@ fn answer(job: &Job) -> Vec<u8> {
             Coding::H264 { keyframe: key, .. } => FrameData::Coded { keyframe: key, data: &data },
         };
         let (id, time, clip) = (frame.stream, frame.time, job.region.clone());
-        Command::Video(VideoCommand::Next { id, time, clip, frame: picture }).encode(&mut out);
+        Command::Video(VideoCommand::Next { id, time, clip, frame: picture }).append_to(&mut out);
     } else if !job.region.is_empty() {
-        Command::Sfill { region: job.region.clone(), color: 0 }.encode(&mut out);
+        Command::Sfill { region: job.region.clone(), color: 0 }.append_to(&mut out);
     }
     out
 }

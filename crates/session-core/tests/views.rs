@@ -2,6 +2,7 @@
 //! controls the screen's size. From VIEW messages, to geometries, jobs and requests. Knows
 //! session-core's public interface; crates/sim/tests/views.rs checks the pixels.
 
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{Geometry, ScreenPart, SessionMessage};
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
@@ -48,7 +49,8 @@ impl Shell {
     /// Everything drawn up to `op` is equal to what the viewer shows.
     fn finish(&mut self, job: Job, op: u64) {
         let planned = self.session.render(job, &mut NoPixels { tag: op });
-        self.session.complete(planned.expect("it is new"), JobResult::encoded(&[]));
+        self.session
+            .complete(planned.expect("it is new"), JobResult::encoded(&Commands::default()));
     }
 
     fn geometries(&mut self, id: ViewerId) -> Vec<Geometry> {

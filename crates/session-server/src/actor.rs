@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use thinc_codec_enc::Encoder;
 use thinc_h264::Library;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::CloseCode;
@@ -57,7 +58,7 @@ use crate::files::Files;
 use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
-use crate::memory::{emptied, recycle};
+use crate::memory::{emptied, emptied_commands, recycle};
 use crate::opening::Opening;
 use crate::packing::ConnectionPacker;
 use crate::preferences::keeper::Keeper;
@@ -202,7 +203,7 @@ pub(crate) struct Actor {
     workers: Workers,
     spare: Vec<EncodeJob>,
     /// Commands of a job that is encoded on this thread.
-    commands: Vec<u8>,
+    commands: Commands,
     /// While a trace is recorded.
     recorder: Option<Recorder>,
     sound: SoundState,
@@ -291,7 +292,7 @@ impl Actor {
             encoder: Encoder::new(),
             workers: Workers::new(events),
             spare: Vec::new(),
-            commands: Vec::new(),
+            commands: Commands::default(),
             recorder: None,
             sound,
             video: config.video.policy(config.lossless),
@@ -767,7 +768,7 @@ impl Actor {
             match rendered {
                 None => recycle(&mut self.spare, encode_job),
                 Some(planned) if encode_job.is_inline(planned.job()) => {
-                    self.commands = emptied(std::mem::take(&mut self.commands));
+                    self.commands = emptied_commands(std::mem::take(&mut self.commands));
                     let took = encode_job.encode(&mut self.encoder, &mut self.commands);
                     render::finish(&mut self.core, planned, &encode_job, 0, &self.commands, took);
                     recycle(&mut self.spare, encode_job);

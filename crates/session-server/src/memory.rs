@@ -2,6 +2,8 @@
 //! Limits what stays allocated for the next bytes and the next jobs. Knows capacities; never
 //! contents.
 
+use thinc_protocol::commands::Commands;
+
 use crate::worker::EncodeJob;
 
 /// 1 MiB: most memory that an empty buffer keeps. A single screen of photographs must not cost
@@ -16,16 +18,25 @@ pub(crate) fn emptied(mut buffer: Vec<u8>) -> Vec<u8> {
     if buffer.capacity() <= BUFFER_BYTES_KEPT { buffer } else { Vec::new() }
 }
 
+/// The same for commands.
+pub(crate) fn emptied_commands(mut commands: Commands) -> Commands {
+    commands.clear();
+    if commands.capacity() <= BUFFER_BYTES_KEPT { commands } else { Commands::default() }
+}
+
 pub(crate) fn recycle(spare: &mut Vec<EncodeJob>, mut job: EncodeJob) {
     if spare.len() < SPARE_JOBS_MAX {
         // A plain frame is as long as its video is large.
-        job.plain = emptied(std::mem::take(&mut job.plain));
+        job.plain = emptied_commands(std::mem::take(&mut job.plain));
         spare.push(job);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use thinc_protocol::command::Encoding;
+    use thinc_region::Rect;
+
     use super::*;
 
     #[test]
@@ -39,10 +50,10 @@ mod tests {
         (0..2 * SPARE_JOBS_MAX).for_each(|_| recycle(&mut spare, EncodeJob::new()));
         assert_eq!(spare.len(), SPARE_JOBS_MAX);
         spare.clear();
-        recycle(
-            &mut spare,
-            EncodeJob { plain: vec![7; 4 * BUFFER_BYTES_KEPT], ..EncodeJob::new() },
-        );
+        let mut job = EncodeJob::new();
+        let (rect, data) = (Rect::at(0, 0, 8, 8), vec![7; 4 * BUFFER_BYTES_KEPT]);
+        job.plain.writer().raw(rect, Encoding::Predicted, &data);
+        recycle(&mut spare, job);
         assert_eq!(spare[0].plain.capacity(), 0);
     }
 }

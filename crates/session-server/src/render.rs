@@ -10,6 +10,7 @@ use thinc_pixels::{
     plan_with, split_pieces,
 };
 use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{
@@ -312,7 +313,7 @@ pub(crate) fn finish(
     planned: PlannedJob,
     encode_job: &EncodeJob,
     samples: u64,
-    commands: &[u8],
+    commands: &Commands,
     took: Duration,
 ) {
     let (pixels, took) = (encode_job.pixels() + samples, took.as_micros() as Micros);

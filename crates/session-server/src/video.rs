@@ -11,7 +11,7 @@ mod scene_cuts;
 use serde::{Deserialize, Serialize};
 use thinc_h264::{EncodeError, Encoder, EncoderSettings, Library};
 use thinc_pixels::{Shadow, VideoMask};
-use thinc_protocol::command::CommandWriter;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Ring, VideoInfo, VideoLayout};
@@ -180,7 +180,7 @@ impl VideoStreams {
         clip: &Region,
         ring: &Ring,
         place: Option<Rect>,
-        out: &mut Vec<u8>,
+        out: &mut Commands,
     ) -> Result<Option<Box<FrameEncoder>>, FrameReplaced> {
         let VideoOrigin::Port(port) = frame.origin else { return Err(FrameReplaced) };
         match frame.coding {
@@ -297,7 +297,7 @@ impl FrameEncoder {
     }
 
     /// Encodes the frame, and appends its VIDEO command (NEXT).
-    pub(crate) fn encode(&mut self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    pub(crate) fn encode(&mut self, out: &mut Commands) -> Result<(), EncodeError> {
         let Coding::H264 { bits_per_second, frames_per_second, keyframe } = self.frame.coding
         else {
             return Err(EncodeError::NoFrame);
@@ -355,10 +355,10 @@ fn layout(layout: VideoLayout) -> SampleLayout {
     }
 }
 
-fn write_frame(frame: &VideoFrame, clip: &Region, data: FrameData<'_>, out: &mut Vec<u8>) {
+fn write_frame(frame: &VideoFrame, clip: &Region, data: FrameData<'_>, out: &mut Commands) {
     let command =
         VideoCommand::Next { id: frame.stream, time: frame.time, clip: clip.clone(), frame: data };
-    CommandWriter::new(out).video(&command);
+    out.writer().video(&command);
 }
 
 #[cfg(test)]
@@ -401,9 +401,10 @@ mod tests {
     }
 
     /// The only NEXT: whether it is a keyframe, and its clip.
-    fn frame_of(commands: &[u8]) -> (bool, Region) {
-        let read: Vec<_> =
-            CommandReader::new(commands, SCREEN).collect::<Result<_, _>>().expect("commands");
+    fn frame_of(commands: &Commands) -> (bool, Region) {
+        let read: Vec<_> = CommandReader::new(commands.as_bytes(), SCREEN)
+            .collect::<Result<_, _>>()
+            .expect("commands");
         match read.as_slice() {
             [
                 Command::Video(VideoCommand::Next {
@@ -428,7 +429,7 @@ mod tests {
             Some(FrameReplaced),
             "a worker has the encoder"
         );
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         encoder.encode(&mut commands).unwrap();
         let (keyframe, clip) = frame_of(&commands);
         assert!(
@@ -484,9 +485,9 @@ mod tests {
             .unwrap()
             .expect("the other stream's encoder is not waited for");
         // It returns too late, and must not become the encoder of another place.
-        late.encode(&mut Vec::new()).unwrap();
+        late.encode(&mut Commands::default()).unwrap();
         streams.give_back(late);
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         encoder.encode(&mut commands).unwrap();
         assert!(frame_of(&commands).0, "it is a keyframe");
         streams.retain(|_| false);
@@ -501,7 +502,7 @@ mod tests {
         let (mut streams, mut shadow) = (VideoStreams::default(), Shadow::new(SCREEN));
         draw(&mut streams, &mut shadow, &wide, 0);
         let mut encoder = streams.take_area(&wide, &shadow).unwrap().expect("all of it changed");
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         assert!(matches!(encoder.encode(&mut commands), Err(EncodeError::Size(_))));
         assert!(commands.is_empty(), "nothing is written");
         streams.remove(encoder.stream());
@@ -541,7 +542,7 @@ mod tests {
                 crop: OF.rect(),
                 source: size,
             };
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             encoder.encode(&mut commands).expect("it is encoded");
             assert_eq!(frame_of(&commands).0, keyframe, "{size:?}");
             assert_eq!((encoder.planes.size(), encoder.area()), (size, size.area()));

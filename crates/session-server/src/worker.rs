@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use thinc_codec_enc::{EncodeSettings, Encoder};
 use thinc_h264::EncodeError;
 use thinc_pixels::{Planned, Snapshot};
+use thinc_protocol::commands::Commands;
 use thinc_session_core::{Job, JobId, ViewerId};
 
 use crate::connection::{Event, Events};
@@ -36,7 +37,7 @@ pub(crate) struct EncodeJob {
     pub(crate) planned: Vec<Planned>,
     pub(crate) settings: EncodeSettings,
     /// The commands of a plain video frame, which follow the planned ones.
-    pub(crate) plain: Vec<u8>,
+    pub(crate) plain: Commands,
     /// A video frame that is to be encoded, and its stream's encoder.
     pub(crate) frame: Option<Box<FrameEncoder>>,
 }
@@ -49,15 +50,15 @@ impl EncodeJob {
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             settings: EncodeSettings::default(),
-            plain: Vec::new(),
+            plain: Commands::default(),
             frame: None,
         }
     }
 
     /// Encodes the whole plan on this thread. Returns the time that took.
-    pub(crate) fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) -> Duration {
+    pub(crate) fn encode(&self, encoder: &mut Encoder, out: &mut Commands) -> Duration {
         let took = self.encode_slice(&self.planned, encoder, out);
-        out.extend_from_slice(&self.plain);
+        out.append(&self.plain);
         took
     }
 
@@ -70,10 +71,10 @@ impl EncodeJob {
         &self,
         planned: &[Planned],
         encoder: &mut Encoder,
-        out: &mut Vec<u8>,
+        out: &mut Commands,
     ) -> Duration {
         let started = Instant::now();
-        encoder.encode_with(planned, &self.snapshot, &self.settings, out);
+        encoder.write(planned, &self.snapshot, &self.settings, &mut out.writer());
         started.elapsed()
     }
 
@@ -137,7 +138,7 @@ enum TaskKind {
 pub(crate) struct Encoded {
     pub(crate) job: Arc<EncodeJob>,
     pub(crate) index: usize,
-    pub(crate) commands: Vec<u8>,
+    pub(crate) commands: Commands,
     pub(crate) took: Duration,
     /// The encoder of a video frame, which returns to its stream.
     pub(crate) frame: Option<Box<FrameEncoder>>,
@@ -148,7 +149,7 @@ pub(crate) struct Encoded {
 /// Puts the slices of one job back in order as they arrive.
 #[derive(Debug)]
 pub(crate) struct OrderedSlices {
-    slices: Vec<Option<Vec<u8>>>,
+    slices: Vec<Option<Commands>>,
     /// All slices before this one were taken.
     next: usize,
     /// The sum of their encoding times, on all threads.
@@ -170,13 +171,13 @@ impl OrderedSlices {
         }
     }
 
-    pub(crate) fn put(&mut self, index: usize, commands: Vec<u8>, took: Duration) {
+    pub(crate) fn put(&mut self, index: usize, commands: Commands, took: Duration) {
         self.slices[index] = Some(commands);
         self.took += took;
     }
 
     /// The commands of the next slice, once they have arrived.
-    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take(&mut self) -> Option<Commands> {
         let commands = self.slices.get_mut(self.next)?.take()?;
         self.next += 1;
         Some(commands)
@@ -281,7 +282,7 @@ fn start(events: &Events) -> Arc<Shared> {
 fn run(shared: &Shared, events: &Events) {
     let mut encoder = Encoder::new();
     while let Some(Task { job, index, kind }) = shared.next() {
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         let (took, frame, failed) = match kind {
             TaskKind::Planned(planned) => {
                 (job.encode_slice(&job.planned[planned], &mut encoder, &mut commands), None, None)
@@ -342,26 +343,26 @@ mod tests {
         let mut joined = Vec::new();
         for _ in 0..8 {
             let mut ordered = OrderedSlices::new(workers.submit(job()));
-            let mut commands = Vec::new();
+            let mut commands = Commands::default();
             loop {
                 let Some(Event::Encoded(encoded)) = inbox.blocking_recv() else {
                     panic!("only jobs were submitted")
                 };
                 ordered.put(encoded.index, encoded.commands, encoded.took);
-                commands.extend(std::iter::from_fn(|| ordered.take()).flatten());
+                std::iter::from_fn(|| ordered.take()).for_each(|slice| commands.append(&slice));
                 if ordered.is_complete() {
                     assert!(Arc::into_inner(encoded.job).is_some(), "the last slice owns the job");
                     break;
                 }
             }
-            joined.push(commands);
+            joined.push(commands.as_bytes().to_vec());
         }
         assert!(joined.iter().all(|commands| *commands == joined[0]));
-        let mut sequential = Vec::new();
+        let mut sequential = Commands::default();
         let (job, mut encoder) = (job(), Encoder::new());
         for slice in job.slices() {
             job.encode_slice(&job.planned[slice], &mut encoder, &mut sequential);
         }
-        assert!(sequential == joined[0], "one thread gives the same bytes");
+        assert!(sequential.as_bytes() == joined[0], "one thread gives the same bytes");
     }
 }

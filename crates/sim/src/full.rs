@@ -11,6 +11,7 @@ use thinc_pixels::{
     confirm_retained, plan_with, split_pieces,
 };
 use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{CACHE_TOKEN_BYTES, RETAINED_KEY_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{CacheGrant, Packed};
@@ -290,7 +291,7 @@ impl Pipeline for Full {
         self.shadow.mark_stale(region);
     }
 
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> HintStats {
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Commands) -> HintStats {
         let width = self.shadow.size().width as usize;
         self.snapshot.fill(&job.region, |rect, to, stride| {
             for y in rect.y1..rect.y2 {
@@ -329,11 +330,12 @@ impl Pipeline for Full {
             self.settle(job.id, Outcome::Applied { update: 0 });
         }
         split_pieces(&mut self.planned, &self.snapshot, job.hints.piece_area);
-        self.encoder.encode_with(&self.planned, &self.snapshot, &settings(job.hints.quality), out);
+        let settings = settings(job.hints.quality);
+        self.encoder.write(&self.planned, &self.snapshot, &settings, &mut out.writer());
         met
     }
 
-    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Commands) {
         let unknown = Shadow::new(self.shadow.size());
         let shadow = std::mem::replace(&mut self.shadow, unknown);
         self.encode(job, screen, out);

@@ -4,6 +4,7 @@
 
 use thinc_pixels::HintStats;
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::Packed;
 use thinc_protocol::video::{DecoderState, FrameData, SampleLayout, VideoCommand, VideoStatus};
@@ -92,7 +93,7 @@ impl Ids {
         rect: &Rect,
         screen: &[u32],
         (lossy, encoding): (bool, Encoding),
-        out: &mut Vec<u8>,
+        out: &mut Commands,
     ) {
         let width = self.shadow.size.width as usize;
         for y in rect.y1..rect.y2 {
@@ -110,7 +111,7 @@ impl Ids {
             let data: Vec<u8> =
                 read.iter().flat_map(|pixel| sent(pixel).to_le_bytes()[..3].to_vec()).collect();
             let rect = Rect::new(rect.x1, y, rect.x2, y + 1);
-            Command::Raw { rect, encoding, data: &data }.encode(out);
+            Command::Raw { rect, encoding, data: &data }.append_to(out);
         }
     }
 }
@@ -162,7 +163,7 @@ impl Pipeline for Ids {
         }
     }
 
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> HintStats {
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Commands) -> HintStats {
         let width = self.shadow.size.width as usize;
         let mut met = HintStats::default();
         for (x, y) in job.verify.rects().iter().flat_map(pixels) {
@@ -196,7 +197,7 @@ impl Pipeline for Ids {
         frame: &VideoFrame,
         frame_pixels: &[u32],
         screen: &[u32],
-        out: &mut Vec<u8>,
+        out: &mut Commands,
     ) {
         let mut clip = job.region.clone();
         if frame.origin == VideoOrigin::Area {
@@ -238,7 +239,7 @@ impl Pipeline for Ids {
                 FrameData::Coded { keyframe, data: &data }
             }
         };
-        Command::Video(VideoCommand::Next { id, time, clip, frame: encoded }).encode(out);
+        Command::Video(VideoCommand::Next { id, time, clip, frame: encoded }).append_to(out);
     }
 
     fn set_decoder_state(&mut self, decoder: DecoderState) {
@@ -247,7 +248,7 @@ impl Pipeline for Ids {
         }
     }
 
-    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Commands) {
         let unknown = Shadow { size: self.shadow.size, ..Shadow::default() };
         let known = std::mem::replace(&mut self.shadow, unknown);
         self.reset_shadow(known.size);

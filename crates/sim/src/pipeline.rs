@@ -3,7 +3,7 @@
 
 use thinc_pixels::HintStats;
 use thinc_protocol::Micros;
-use thinc_protocol::command::{Command, CommandReader, CommandWriter};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::session::CacheGrant;
 use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::{CacheOffer, InputEvent, View, ViewerHello};
@@ -53,10 +53,10 @@ pub trait Pipeline {
     fn copy_shadow(&mut self, copy: &CopyCommand);
     /// Plans and encodes the job's pixels, which lie in `screen` at their positions on the screen;
     /// returns how many of the job's hints were confirmed.
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> HintStats;
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Commands) -> HintStats;
     /// Encodes the job's pixels regardless of the shadow and without updating it: what must never
     /// be done.
-    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Commands);
     /// Encodes a job that is a video frame; `picture` holds every pixel of its place.
     fn encode_frame(
         &mut self,
@@ -64,7 +64,7 @@ pub trait Pipeline {
         _frame: &VideoFrame,
         _picture: &[u32],
         _screen: &[u32],
-        _out: &mut Vec<u8>,
+        _out: &mut Commands,
     ) {
         unreachable!("this viewer has no video");
     }
@@ -159,14 +159,13 @@ pub trait Pipeline {
 
 /// Splits commands into two parts, of which the second does not refer to the first; None if there
 /// are too few.
-pub(crate) fn halves(commands: &[u8], screen: Size) -> Option<(Vec<u8>, Vec<u8>)> {
-    let commands: Vec<_> = CommandReader::new(commands, screen).collect::<Result<_, _>>().ok()?;
-    let (first, rest) = commands.split_at(commands.len() / 2);
-    let written = |commands: &[Command<'_>]| {
-        let mut out = Vec::new();
-        let mut writer = CommandWriter::new(&mut out);
-        commands.iter().for_each(|command| writer.put(command));
+pub(crate) fn halves(commands: &Commands) -> Option<(Commands, Commands)> {
+    let count = commands.iter().count();
+    let written = |from: usize, to: usize| {
+        let mut out = Commands::default();
+        let mut writer = out.writer();
+        commands.iter().take(to).skip(from).for_each(|(command, _)| writer.put(&command));
         out
     };
-    (!first.is_empty()).then(|| (written(first), written(rest)))
+    (count > 1).then(|| (written(0, count / 2), written(count / 2, count)))
 }

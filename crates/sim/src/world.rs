@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_protocol::video::DecoderState;
@@ -49,7 +50,7 @@ pub struct Divergence(pub String);
 
 struct Encoding {
     planned: PlannedJob,
-    bytes: Vec<u8>,
+    commands: Commands,
 }
 
 struct Connection<P> {
@@ -525,7 +526,7 @@ impl<P: Pipeline> World<P> {
         else {
             return Ok(true);
         };
-        let Rendered { tag, verdict, mut bytes, .. } = rendered;
+        let Rendered { tag, verdict, mut commands, .. } = rendered;
         let (job, size) = (planned.job(), self.session.size());
         // If the pixels contain a later op, the hints may be wrong without a fault.
         let late = tag > job.translated;
@@ -542,14 +543,14 @@ impl<P: Pipeline> World<P> {
                 "viewer {at} lacks {refuted} pixels that {job:?} claims it shows"
             )));
         }
-        if self.breakage == Some(Breakage::PixelsAreReadTwice) && !bytes.is_empty() {
+        if self.breakage == Some(Breakage::PixelsAreReadTwice) && !commands.is_empty() {
             self.x.finish();
             let fb = self.x.generation(self.generation).expect("the session's framebuffer exists");
-            bytes.clear();
+            commands.clear();
             let (_, again) = scaled::expected(job.view.as_ref(), size, &fb.pixels);
-            self.connections[at].pipeline.encode_all(job, &again, &mut bytes);
+            self.connections[at].pipeline.encode_all(job, &again, &mut commands);
         }
-        self.connections[at].encodings.push(Encoding { planned, bytes });
+        self.connections[at].encodings.push(Encoding { planned, commands });
         Ok(true)
     }
 
@@ -589,8 +590,8 @@ impl<P: Pipeline> World<P> {
             return false;
         }
         let which = which % connection.encodings.len();
-        let Encoding { planned, bytes } = connection.encodings.remove(which);
-        self.session.complete(planned, JobResult::encoded(&bytes));
+        let Encoding { planned, commands } = connection.encodings.remove(which);
+        self.session.complete(planned, JobResult::encoded(&commands));
         true
     }
 
@@ -598,12 +599,12 @@ impl<P: Pipeline> World<P> {
     fn encode_half(&mut self, at: usize, which: usize) {
         let connection = &mut self.connections[at];
         let which = which % connection.encodings.len().max(1);
-        let screen = self.session.size();
-        let Some(Encoding { planned, bytes }) = connection.encodings.get_mut(which) else { return };
-        let picture = planned.job().view.map_or(screen, |by| by.size());
-        if let Some((first, rest)) = halves(bytes, picture) {
+        let Some(Encoding { planned, commands }) = connection.encodings.get_mut(which) else {
+            return;
+        };
+        if let Some((first, rest)) = halves(commands) {
             if self.session.handle_part(planned, &first) {
-                *bytes = rest;
+                *commands = rest;
             } else {
                 connection.encodings.remove(which);
             }

@@ -10,6 +10,7 @@ use thinc_pixels::{
 };
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::video::{DecoderState, FrameData, VideoCommand, VideoStatus};
@@ -126,7 +127,7 @@ struct Desktop {
     /// When each frame was drawn; the last is the newest.
     drawn: Vec<Micros>,
     renderer: Renderer,
-    encoding: Vec<(Micros, PlannedJob, Vec<u8>)>,
+    encoding: Vec<(Micros, PlannedJob, Commands)>,
     down: Link,
     up: Link,
     random: Random,
@@ -282,7 +283,7 @@ impl Desktop {
         let job = planned_job.job();
         let quality = job.hints.quality;
         let number = (self.drawn.len() as u32).saturating_sub(1);
-        let mut commands = Vec::new();
+        let mut commands = Commands::default();
         for planned in &planned {
             let (rect, encoding, bytes) = match planned {
                 Planned::Photo { rect } => {
@@ -295,13 +296,14 @@ impl Desktop {
                     (*rect, Encoding::Predicted, rect.area() as f64 / 16.0)
                 }
                 Planned::Solid { region, color } => {
-                    Command::Sfill { region: region.clone(), color: *color }.encode(&mut commands);
+                    Command::Sfill { region: region.clone(), color: *color }
+                        .append_to(&mut commands);
                     continue;
                 }
                 Planned::Pattern { rect, .. } => (*rect, Encoding::Predicted, 32.0),
                 Planned::Shift { region, dx, dy } => {
                     Command::Copy { region: region.clone(), dx: *dx, dy: *dy }
-                        .encode(&mut commands);
+                        .append_to(&mut commands);
                     continue;
                 }
                 Planned::Recall { .. } | Planned::Keep { .. } => unreachable!("no cache"),
@@ -309,7 +311,7 @@ impl Desktop {
             let mut data = vec![0; (bytes as usize).max(4)];
             data[..4].copy_from_slice(&number.to_le_bytes());
             self.lossy_pixels += if encoding == Encoding::Jpeg { rect.area() } else { 0 };
-            Command::Raw { rect, encoding, data: &data }.encode(&mut commands);
+            Command::Raw { rect, encoding, data: &data }.append_to(&mut commands);
         }
         let mut takes = if job.hints.inline { 0 } else { CODING };
         if let Some(frame) = job.video
@@ -328,7 +330,7 @@ impl Desktop {
                 clip,
                 frame: encoded,
             })
-            .encode(&mut commands);
+            .append_to(&mut commands);
         }
         self.encoding.push((self.now + takes, planned_job, commands));
     }

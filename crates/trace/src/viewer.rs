@@ -5,8 +5,9 @@
 
 use std::collections::VecDeque;
 
-use thinc_codec_enc::Encoder;
+use thinc_codec_enc::{EncodeSettings, Encoder};
 use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Planned, Shadow, Snapshot, plan_with};
+use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::{SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
@@ -106,7 +107,7 @@ pub(crate) struct Connection {
     id: ViewerId,
     renderer: Renderer,
     encoder: Encoder,
-    commands: Vec<u8>,
+    commands: Commands,
     down: Link,
     up: Link,
     deframer: Deframer,
@@ -144,7 +145,7 @@ impl Connection {
                 planned: Vec::new(),
             },
             encoder: Encoder::new(),
-            commands: Vec::new(),
+            commands: Commands::default(),
             down: Link::new(link),
             up: Link::new(link),
             deframer: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
@@ -210,7 +211,8 @@ impl Connection {
         let renderer = &mut self.renderer;
         let job = session.render(job, &mut Turn { renderer, screen, begin })?;
         let Renderer { planned, snapshot, .. } = &self.renderer;
-        self.encoder.encode(planned, snapshot, &mut self.commands);
+        let settings = EncodeSettings::default();
+        self.encoder.write(planned, snapshot, &settings, &mut self.commands.writer());
         Some(job)
     }
 

@@ -9,7 +9,8 @@ mod fates;
 use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
-use thinc_region::{Region, Size};
+use thinc_protocol::commands::Commands;
+use thinc_region::Region;
 
 use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
@@ -20,7 +21,7 @@ use crate::job_outcomes::{JobOutcome, JobOutcomes};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::parts::{Cut, Parts, Touched};
+use crate::parts::{Cut, Painted, Parts, Touched, UpdatePart};
 use crate::scheduler::{PACKED_BYTES_MIN, PACKED_MIN, Rank, Scheduling};
 
 use super::flow::{Transmission, UPDATES_IN_FLIGHT_MAX};
@@ -199,8 +200,16 @@ pub(crate) struct OutgoingPart<'a> {
     /// The most expensive kind of its pixels.
     pub(crate) kind: usize,
     pub(crate) commands: &'a [u8],
+    part: Option<&'a UpdatePart>,
     /// Bytes of each kind of them.
     pub(crate) command_bytes: CommandBytes,
+}
+
+impl OutgoingPart<'_> {
+    /// What its commands do to lossy pixels, in order.
+    pub(crate) fn painted(&self) -> impl Iterator<Item = Painted> {
+        self.part.into_iter().flat_map(UpdatePart::painted)
+    }
 }
 
 /// Updates that were committed and will not be sent.
@@ -332,7 +341,7 @@ pub(crate) struct Commit {
     pub(crate) copies: Vec<CopyCommand>,
     /// Video commands to send after the COPYs and before the pixels; the streams that they and the
     /// region belong to, a bit each; and whether the region is a frame of one.
-    pub(crate) video_commands: Vec<u8>,
+    pub(crate) video_commands: Commands,
     pub(crate) streams: u16,
     pub(crate) video: bool,
     /// Pixels of the region beside those that are only compared.
@@ -396,7 +405,7 @@ impl Ledger {
     }
 
     /// Rule 4. Fixes an update's place.
-    pub(crate) fn commit(&mut self, commit: Commit, screen: Size, now: Micros) -> JobId {
+    pub(crate) fn commit(&mut self, commit: Commit, now: Micros) -> JobId {
         let id = self.next_job();
         self.next_job += 1;
         let mut parts = Parts::within(self.spare.pop().unwrap_or_default());
@@ -404,13 +413,7 @@ impl Ledger {
         parts.set_mutation(self.mutation);
         let mut whole = Touched::default();
         whole.writes.add(&commit.region);
-        let cut = Cut {
-            region: &commit.region,
-            screen,
-            order: self.order,
-            bytes: u64::MAX,
-            bytes_max: u64::MAX,
-        };
+        let cut = Cut { order: self.order, bytes: u64::MAX, bytes_max: u64::MAX };
         for copy in commit.copies {
             whole.writes.add(&copy.region);
             whole.reads.add(&copy.source());
@@ -467,25 +470,13 @@ impl Ledger {
 
     /// Takes some of the job's bytes; more follow. False, with none taken, if the viewer would
     /// refuse one of the commands.
-    pub(crate) fn encoding(
-        &mut self,
-        id: JobId,
-        commands: &[u8],
-        screen: Size,
-        bytes: PartBytes,
-    ) -> bool {
+    pub(crate) fn encoding(&mut self, id: JobId, commands: &Commands, bytes: PartBytes) -> bool {
         let Some(at) = self.position(id) else { return true };
         let update = &mut self.unsent[at];
         let PartBytes { wanted, most } = bytes;
         let wanted = (wanted as f32 / update.packed) as u64;
-        let cut = Cut {
-            region: &update.region,
-            screen,
-            order: self.order,
-            bytes: wanted.min(most),
-            bytes_max: most,
-        };
-        update.bytes += commands.len() as u64;
+        let cut = Cut { order: self.order, bytes: wanted.min(most), bytes_max: most };
+        update.bytes += commands.as_bytes().len() as u64;
         update.parts.push(commands, cut)
     }
 
@@ -756,6 +747,7 @@ impl Ledger {
             is_frame,
             kind,
             commands,
+            part: part.as_ref(),
             command_bytes,
         });
         let (touched, effects) = part.map_or_else(

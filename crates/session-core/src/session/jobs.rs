@@ -1,4 +1,4 @@
-//! Path 7/13 to 10/13: under session.rs, from viewer/commit.rs through the shell to update.rs.
+//! Path 7/13 to 10/13: under session.rs, from viewer/commit.rs through the shell to ledger.rs.
 //! The protocol of a job, in one place for every shell. Knows the order of its steps and what they
 //! report; never pixels.
 //!
@@ -7,6 +7,7 @@
 //! and which [`Session::complete`] takes.
 
 use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
 use thinc_region::{Rect, Region, Size};
 
 use super::Session;
@@ -93,7 +94,7 @@ pub enum JobResult<'a> {
     Encoded {
         /// Its commands after those that [`Session::handle_part`] has taken; none at all if every
         /// pixel is equal to what the viewer shows.
-        commands: &'a [u8],
+        commands: &'a Commands,
         /// What encoding took, if that was measured.
         time: Option<EncodeTime>,
     },
@@ -106,7 +107,7 @@ pub enum JobResult<'a> {
 
 impl<'a> JobResult<'a> {
     /// All of it is encoded, and nobody measured how long that took.
-    pub fn encoded(commands: &'a [u8]) -> JobResult<'a> {
+    pub fn encoded(commands: &'a Commands) -> JobResult<'a> {
         JobResult::Encoded { commands, time: None }
     }
 }
@@ -171,7 +172,7 @@ impl Session {
     /// The next of the job's commands, encoded: they may be sent before the rest is. False: one of
     /// them is longer than the viewer takes. The job is cancelled, its pixels will be committed
     /// again in smaller jobs, and what follows of it is ignored.
-    pub fn handle_part(&mut self, planned: &PlannedJob, commands: &[u8]) -> bool {
+    pub fn handle_part(&mut self, planned: &PlannedJob, commands: &Commands) -> bool {
         let (PlannedJob(job), now) = (planned, self.now);
         self.viewer_mut(job.viewer).is_none_or(|viewer| viewer.encoding(job.id, commands, now))
     }

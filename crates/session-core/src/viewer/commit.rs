@@ -3,6 +3,7 @@
 //! quality.rs and refresh.rs. Knows one viewer; never pixels, bytes or sockets.
 
 use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
 use thinc_region::Region;
 
 use super::{SessionContext, Viewer};
@@ -260,7 +261,7 @@ impl Viewer {
         let (TakenCopies { copies, derived }, echo) = self.queue.commit(id.0, &region, &verify);
         let path_rates = self.path_rates();
         // Before the frame is committed: a new source requires a keyframe.
-        let mut video_commands = Vec::new();
+        let mut video_commands = Commands::default();
         let streams = self.videos.write_commands(stream, &mut video_commands);
         let queueing_delay = self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left());
         let video = stream.and_then(|stream| {
@@ -320,7 +321,7 @@ impl Viewer {
             packed: self.estimate.packed(kinds.most_expensive()),
             kind: kinds.most_expensive(),
         };
-        let committed = self.delivery.ledger.commit(commit, self.queue.size(), now);
+        let committed = self.delivery.ledger.commit(commit, now);
         assert_eq!(committed, id, "a commit takes the number that was predicted");
         let geometry = self.geometry(screen);
         let part = geometry.shown.map_or(geometry.size.rect(), |shown| shown.part);

@@ -3,6 +3,7 @@
 //! and one viewer; never the session.
 
 use thinc_pixels::HintStats;
+use thinc_protocol::commands::Commands;
 use thinc_region::{Region, Size};
 use thinc_session_core::{
     Capture, CopyCommand, Job, Plan, Render, Unavailable, VideoFrame, VideoOrigin,
@@ -62,7 +63,7 @@ pub(super) struct Rendered {
     samples: Option<Vec<u32>>,
     /// What the plan found, and its commands.
     pub(super) verdict: HintStats,
-    pub(super) bytes: Vec<u8>,
+    pub(super) commands: Commands,
 }
 
 impl<P: Pipeline> Render for Turn<'_, P> {
@@ -107,15 +108,17 @@ impl<P: Pipeline> Render for Turn<'_, P> {
 
     fn plan(&mut self, job: &Job) -> Plan<'_> {
         let read = if job.view.is_some() { &self.pixels.resampled } else { &self.pixels.screen };
-        let Rendered { samples, verdict, bytes, .. } = &mut self.rendered;
+        let Rendered { samples, verdict, commands, .. } = &mut self.rendered;
         let pipeline = &mut *self.pipeline;
         let mut plan = Plan::default();
         match (&job.video, samples) {
             (None, _) => {
-                *verdict = pipeline.encode(job, read, bytes);
+                *verdict = pipeline.encode(job, read, commands);
                 plan.retained = pipeline.take_retained();
             }
-            (Some(frame), Some(samples)) => pipeline.encode_frame(job, frame, samples, read, bytes),
+            (Some(frame), Some(samples)) => {
+                pipeline.encode_frame(job, frame, samples, read, commands)
+            }
             // The port has another frame by now, or none.
             (Some(_), None) => plan.frame_lost = true,
         }

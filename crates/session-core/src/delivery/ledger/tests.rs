@@ -8,7 +8,7 @@ use thinc_region::Rect;
 use super::*;
 use crate::delivery::Delivery;
 
-const SCREEN: Size = Size { width: 100, height: 100 };
+const SCREEN: Rect = Rect::new(0, 0, 100, 100);
 const BYTES: PartBytes = PartBytes { wanted: 20, most: 1000 };
 
 /// An update of these pixels and COPYs, neither a video nor an echo.
@@ -17,7 +17,7 @@ fn commit_of(region: Region, copies: Vec<CopyCommand>, lane: Lane, end_of_frame:
         area: region.area(),
         region,
         copies,
-        video_commands: Vec::new(),
+        video_commands: Commands::default(),
         streams: 0,
         video: false,
         lane,
@@ -34,16 +34,16 @@ fn commit_of(region: Region, copies: Vec<CopyCommand>, lane: Lane, end_of_frame:
 /// Commits an update of one rectangle.
 fn commit(delivery: &mut Delivery, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
     let region = Region::from(Rect::new(x, 0, x + 10, 10));
-    delivery.ledger.commit(commit_of(region, vec![], lane, end_of_frame), SCREEN, 0)
+    delivery.ledger.commit(commit_of(region, vec![], lane, end_of_frame), 0)
 }
 
 /// One command for each of `rows` at `x`; each becomes a part.
 fn encode(delivery: &mut Delivery, job: JobId, x: i32, rows: i32) {
     for y in 0..rows {
         let rect = Rect::at(x, y, 5, 1);
-        let mut commands = Vec::new();
-        Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 15] }.encode(&mut commands);
-        assert!(delivery.ledger.encoding(job, &commands, SCREEN, BYTES));
+        let mut commands = Commands::default();
+        Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 15] }.append_to(&mut commands);
+        assert!(delivery.ledger.encoding(job, &commands, BYTES));
     }
     delivery.ledger.encoded(job).unwrap();
 }
@@ -158,7 +158,7 @@ fn a_late_and_redrawn_update_is_withdrawn_and_its_copies_are_stale() {
     // A COPY of two of its rows, of which one was sent.
     let copy = CopyCommand { region: Rect::at(40, 0, 5, 2).into(), dx: 40, dy: 0 };
     let commit = commit_of(Region::new(), vec![copy], Lane::Normal, true);
-    delivery.ledger.commit(commit, SCREEN, 50);
+    delivery.ledger.commit(commit, 50);
     assert!(
         delivery.ledger.is_late(0)
             && delivery.ledger.withdraw(&Region::from(Rect::at(0, 0, 4, 10)), 0).is_none()
@@ -196,7 +196,7 @@ fn a_job_is_applied_with_its_last_part_and_discarded_once_a_part_is_withdrawn() 
     assert_eq!(outcomes(&mut delivery), [], "its last part is in flight");
     // One part of the other was sent when the rest is redrawn.
     send(&mut delivery, 0).expect("it may be sent");
-    delivery.ledger.withdraw(&Region::from(SCREEN.rect()), Micros::MAX).expect("two parts wait");
+    delivery.ledger.withdraw(&Region::from(SCREEN), Micros::MAX).expect("two parts wait");
     assert_eq!(outcomes(&mut delivery), [(cut, JobOutcome::Discarded)]);
     let newest = delivery.ledger.newest_seq;
     delivery.applied(&(3..=newest), true, 0);
@@ -216,16 +216,16 @@ fn the_estimate_of_the_unsent_bytes_follows_the_packed_parts() {
     let region = Region::from(Rect::new(0, 0, 100, 10));
     // The average of its kind packs into a fifth, and this one into a half.
     let commit = Commit { packed: 0.2, ..commit_of(region, vec![], Lane::Normal, true) };
-    let job = delivery.ledger.commit(commit, SCREEN, 0);
-    let mut commands = Vec::new();
+    let job = delivery.ledger.commit(commit, 0);
+    let mut commands = Commands::default();
     for y in 0..8 {
         let rect = Rect::at(0, y, 100, 1);
-        Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 300] }.encode(&mut commands);
+        Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 300] }.append_to(&mut commands);
     }
     let bytes = PartBytes { wanted: 80, most: 1000 };
-    assert!(delivery.ledger.encoding(job, &commands, SCREEN, bytes));
+    assert!(delivery.ledger.encoding(job, &commands, bytes));
     delivery.ledger.encoded(job).unwrap();
-    let all = commands.len() as u64;
+    let all = commands.as_bytes().len() as u64;
     assert_eq!(delivery.ledger.bytes_left(), all.div_ceil(5));
     let mut left = 0;
     for _ in 0..4 {
