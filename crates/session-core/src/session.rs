@@ -16,10 +16,9 @@ mod input;
 mod jobs;
 mod microphone;
 mod people;
+mod requests;
 mod rights;
 mod sound;
-
-use std::collections::VecDeque;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_files::FilesPolicy;
@@ -38,7 +37,7 @@ use crate::delivery::flow::PathStats;
 use crate::delivery::ledger::{Job, JobId};
 use crate::displays::Arrangement;
 use crate::figures::Figures;
-use crate::input::{Binding, KeyAction, Keyboard, Keymap};
+use crate::input::{Binding, Keymap};
 use crate::input_tracker::InputTracker;
 use crate::job_outcomes::JobOutcome;
 #[cfg(feature = "mutations")]
@@ -57,15 +56,9 @@ pub(crate) use jobs::Rendered;
 pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
-use input::QueuedRequest;
+use requests::Requests;
 use sound::SessionSound;
 
-/// Most requests that wait for the driver. Past it motion is dropped, and a viewer that sends keys
-/// is disconnected.
-const REQUESTS_MAX: usize = 4096;
-/// Most inputs whose delivery the driver has not confirmed. Past it the oldest is forgotten and
-/// gets no echo.
-const DELIVERIES_MAX: usize = 256;
 /// Most rectangles of the pending drawing before the queues take it.
 const DRAWING_RECTS_MAX: usize = 64;
 /// Shorter chunks of a clipboard's content or of a file count as messages.
@@ -144,14 +137,6 @@ struct PendingDrawing {
     frame: Option<PortFrame>,
 }
 
-/// An input on its way to the X server.
-#[derive(Clone, Copy, Debug)]
-struct Delivery {
-    seq: u32,
-    viewer: ViewerId,
-    viewer_seq: u32,
-}
-
 /// One session: a screen and its viewers.
 #[derive(Debug)]
 pub struct Session {
@@ -173,19 +158,10 @@ pub struct Session {
     /// The viewer that moved X's pointer last.
     moved_by: Option<ViewerId>,
     input_tracker: InputTracker,
-    keyboard: Keyboard,
-    key_actions: Vec<KeyAction>,
     clipboard: ClipboardHub,
     files: FilesPolicy,
-    requests: VecDeque<QueuedRequest>,
-    /// Requests that result from the first queued one, and are being carried out.
-    ready: VecDeque<Request>,
-    /// Until when the next of them has to wait.
-    keys_from: Option<Micros>,
+    requests: Requests,
     outputs: Outputs,
-    deliveries: VecDeque<Delivery>,
-    next_input: u32,
-    next_barrier: u32,
     /// The newest time that a call named, for calls that name none.
     now: Micros,
     scheduling: Scheduling,
@@ -230,17 +206,10 @@ impl Session {
             pointer: Pointer { shown: true, ..Pointer::default() },
             moved_by: None,
             input_tracker: InputTracker::default(),
-            keyboard: Keyboard::default(),
-            key_actions: Vec::new(),
             clipboard: ClipboardHub::new(ClipboardPolicy::OFF),
             files: FilesPolicy::OFF,
-            requests: VecDeque::new(),
-            ready: VecDeque::new(),
-            keys_from: None,
+            requests: Requests::default(),
             outputs: Outputs::new(config.size),
-            deliveries: VecDeque::new(),
-            next_input: 1,
-            next_barrier: 1,
             now: 0,
             scheduling: config.scheduling,
             lossy: config.lossy,
@@ -276,15 +245,11 @@ impl Session {
     /// A driver has attached with a new ring: the session knows nothing of its earlier records.
     pub fn handle_attach(&mut self, size: Size) {
         self.idle = true;
-        self.deliveries.clear();
         self.outputs = Outputs::new(size);
         self.handle_geometry(size);
         // The driver that received these barriers is gone.
         let barriers: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_requested).collect();
-        self.requests.retain(|queued| !matches!(queued, QueuedRequest::Ready(Request::Barrier(_))));
-        self.requests.extend(
-            barriers.into_iter().map(|number| QueuedRequest::Ready(Request::Barrier(number))),
-        );
+        self.requests.begin_again(&barriers);
     }
 
     /// The screen has this size now, in a new framebuffer that the shell reads from here on.
@@ -416,12 +381,12 @@ impl Session {
 
     /// The X server's keymap, at the start and after each change.
     pub fn handle_keymap(&mut self, keymap: Keymap) {
-        self.keyboard.set_keymap(keymap);
+        self.requests.keyboard.set_keymap(keymap);
     }
 
     /// The lock keys as X's keyboard shows them (`leds` of the geometry block).
     pub fn handle_leds(&mut self, leds: u32) {
-        self.keyboard.set_leds(leds);
+        self.requests.keyboard.set_leds(leds);
     }
 
     #[inline]
@@ -518,14 +483,9 @@ impl Session {
         if window != 0 {
             self.input_tracker.input_delivered(window, self.now);
         }
-        let Some(at) = self.deliveries.iter().position(|delivery| delivery.seq == seq) else {
-            return;
-        };
-        let delivery = self.deliveries[at];
-        // Inputs are delivered in order: the ones before it never will be.
-        self.deliveries.drain(..=at);
-        let echo = Echo { seq: delivery.viewer_seq, window, delivered: self.now };
-        if let Some(viewer) = self.viewer_mut(delivery.viewer) {
+        let Some(input) = self.requests.delivered(seq) else { return };
+        let echo = Echo { seq: input.viewer_seq, window, delivered: self.now };
+        if let Some(viewer) = self.viewer_mut(input.viewer) {
             viewer.await_echo(echo);
         }
     }
@@ -621,17 +581,12 @@ impl Session {
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
         self.release_all(at);
         let controlled = self.controller() == Some(id);
-        // No viewer waits for these barriers any more; with an X server that takes no requests they
-        // would accumulate.
         let barriers: Vec<u32> = self.viewers[at].barriers_requested().collect();
-        self.requests.retain(|queued| match queued {
-            QueuedRequest::Ready(Request::Barrier(number)) => !barriers.contains(number),
-            _ => true,
-        });
-        self.requests.push_back(QueuedRequest::ForgetKeyboard { viewer: id });
+        self.requests.drop_barriers(&barriers);
+        self.requests.push_forget_keyboard(id);
         self.departed.add(&self.viewers.remove(at).figures());
         self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
-        self.deliveries.retain(|delivery| delivery.viewer != id);
+        self.requests.forget_viewer(id);
         self.update_microphone();
         if controlled {
             self.request_size();
@@ -725,17 +680,17 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::Barrier(number) => {
-                let driver_number = self.next_barrier;
-                self.viewers[at].barrier(*number, driver_number)?;
-                self.next_barrier = self.next_barrier.wrapping_add(1).max(1);
-                self.push_request(Request::Barrier(driver_number));
+                self.viewers[at].barrier(*number, self.requests.next_barrier())?;
+                self.requests.push_barrier();
                 Ok(())
             }
             ViewerMessage::Resync => {
                 self.viewers[at].request_resync();
                 Ok(())
             }
-            ViewerMessage::KeyboardLayout(layout) => self.handle_layout(at, layout),
+            ViewerMessage::KeyboardLayout(layout) => {
+                self.requests.push_layout(self.viewers[at].id, layout)
+            }
             // The shell's plans know the cache's content, and the shell knows instances and people.
             ViewerMessage::Cache(_)
             | ViewerMessage::Instance(_)
@@ -777,7 +732,8 @@ impl Session {
     pub fn poll_request(&mut self, now: Micros) -> Option<Request> {
         self.now = self.now.max(now);
         self.request_pending_size();
-        self.next_request(now)
+        self.release_unresponsive(now);
+        self.requests.next(now)
     }
 
     /// Commits an update. None: nothing is due, or there is no room.
@@ -894,10 +850,7 @@ impl Session {
     /// # Panics
     /// If an invariant does not hold; the message states it.
     pub fn check_invariants(&self) {
-        assert!(
-            self.deliveries.len() <= DELIVERIES_MAX,
-            "at most {DELIVERIES_MAX} inputs wait for their delivery"
-        );
+        self.requests.check_invariants();
         self.input_tracker.check_invariants();
         self.clipboard.check_invariants(&self.viewers);
         self.translator.drawables().check_invariants();

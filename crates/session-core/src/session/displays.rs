@@ -6,7 +6,7 @@
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Size};
 
-use super::{QueuedRequest, Request, Session};
+use super::{Request, Session};
 use crate::displays::Arrangement;
 use crate::viewer::{Viewer, ViewerId};
 
@@ -127,7 +127,6 @@ impl Session {
         }
         self.outputs.next_at = self.now + RESIZE_INTERVAL_MIN;
         self.outputs.requested = Some(wanted.clone());
-        self.requests.retain(|queued| !matches!(queued, QueuedRequest::Ready(Request::Resize(_))));
-        self.push_request(Request::Resize(wanted));
+        self.requests.push_size(Request::Resize(wanted));
     }
 }

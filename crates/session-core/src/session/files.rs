@@ -39,7 +39,7 @@ impl Session {
 
     /// The viewer that typed last, if it is still connected.
     pub fn typed_last(&self) -> Option<ViewerId> {
-        self.keyboard.typed_last()
+        self.requests.keyboard.typed_last()
     }
 
     /// The number of the newest input of this viewer: it changes while somebody is there.

@@ -95,7 +95,7 @@ impl Session {
         let candidates = || self.viewers.iter().filter(|viewer| is_candidate(viewer));
         let candidate = |id: Option<ViewerId>| candidates().find(|viewer| Some(viewer.id) == id);
         // A guest may have typed last, who is never heard.
-        let preferred = candidate(self.keyboard.typed_last()).or_else(|| candidate(heard));
+        let preferred = candidate(self.requests.keyboard.typed_last()).or_else(|| candidate(heard));
         let newest = || candidates().next_back().filter(|_| !is_refused);
         preferred.or_else(newest).map(|viewer| viewer.id)
     }

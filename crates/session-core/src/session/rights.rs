@@ -4,10 +4,10 @@
 
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 
-use super::{QueuedRequest, Session};
+use super::Session;
 use crate::input::Locks;
 use crate::rights::Rights;
-use crate::viewer::ViewerId;
+use crate::viewer::{InputState, ViewerId};
 
 impl Session {
     /// What this viewer may do; None if there is no such viewer.
@@ -26,26 +26,13 @@ impl Session {
         let controller = self.controller();
         self.viewers[at].rights = rights;
         if before.input && !rights.input {
-            self.requests.retain(|queued| match queued {
-                QueuedRequest::Key { viewer, .. }
-                | QueuedRequest::Char { viewer, .. }
-                | QueuedRequest::Locks { viewer, .. }
-                | QueuedRequest::Layout { viewer, .. } => *viewer != id,
-                QueuedRequest::Ready(_)
-                | QueuedRequest::ReleaseKeys { .. }
-                | QueuedRequest::ForgetKeyboard { .. } => true,
-            });
+            self.requests.drop_typed(id);
             self.release_all(at);
-            self.requests.push_back(QueuedRequest::ForgetKeyboard { viewer: id });
+            self.requests.push_forget_keyboard(id);
         } else if rights.input && !before.input {
             // A viewer reports its keyboard when it connects and when it changes, not again now.
-            let viewer = &self.viewers[at];
-            if let Some(layout) = viewer.input.layout.clone() {
-                self.requests.push_back(QueuedRequest::Layout { viewer: id, layout });
-            }
-            if let Some(locks) = self.viewers[at].input.locks {
-                self.requests.push_back(QueuedRequest::Locks { viewer: id, locks });
-            }
+            let InputState { layout, locks, .. } = &self.viewers[at].input;
+            self.requests.push_keyboard(id, layout.clone(), *locks);
         }
         let policy = rights.clipboard(self.clipboard.policy);
         if policy != before.clipboard(self.clipboard.policy) {

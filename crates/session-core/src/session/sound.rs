@@ -99,7 +99,7 @@ impl Session {
 
     /// The viewer whose lag programs are told: the one that typed last, or else the newest.
     fn leading_listener(&self) -> Option<&Viewer> {
-        let typed_last = self.keyboard.typed_last();
+        let typed_last = self.requests.keyboard.typed_last();
         let listeners = || self.viewers.iter().filter(|viewer| viewer.wants_sound());
         let typist = listeners().find(|viewer| Some(viewer.id) == typed_last);
         typist.or_else(|| listeners().next_back())
