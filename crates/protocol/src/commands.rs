@@ -1,4 +1,4 @@
-//! Path 9/13: from codec-enc, to session-core/parts.rs.
+//! Path 9/13: from codec-enc, to session-core/delivery/parts.rs.
 //! Written commands and their extents: what each of them is, beside its bytes, so that nobody reads
 //! these again. Knows commands; never what encoded data contains.
 

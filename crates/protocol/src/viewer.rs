@@ -1,4 +1,5 @@
-//! Path back: from the viewer's window through viewer-core and transport, to session-core/input.rs.
+//! Path back: from the viewer's window through viewer-core and transport, to session-core's
+//! input/keyboard.rs.
 //! Messages from a viewer to a session, and their bytes.
 //! Knows fields and limits; never what a session does with them.
 

@@ -3,9 +3,14 @@
 //! its fate about the path goes to flow.rs and loss_detection.rs, which hold no updates of their
 //! own. Knows regions, bytes, numbers and times; never pixels or sockets.
 
+pub(crate) mod effects;
 pub(crate) mod flow;
+pub(crate) mod job;
+pub(crate) mod job_outcomes;
 pub(crate) mod ledger;
 mod loss_detection;
+pub(crate) mod packer;
+pub(crate) mod parts;
 mod repeats;
 
 use std::ops::RangeInclusive;
@@ -13,8 +18,8 @@ use std::ops::RangeInclusive;
 use thinc_protocol::Micros;
 use thinc_region::{Region, Size};
 
-use crate::effects::DeliveryOrder;
-use crate::scheduler::Scheduling;
+use crate::delivery::effects::DeliveryOrder;
+use crate::queue::scheduler::Scheduling;
 
 use flow::Flow;
 use ledger::{InFlight, Ledger, OutgoingPart, Written};

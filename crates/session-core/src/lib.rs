@@ -6,58 +6,43 @@
 #![forbid(unsafe_code)]
 
 mod clipboard;
-mod command_queue;
-mod copies;
 mod delivery;
-mod displays;
-mod drawable;
-mod effects;
 mod figures;
 mod input;
-mod input_tracker;
-mod job;
-mod job_outcomes;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 #[cfg(not(feature = "mutations"))]
 mod mutation;
-mod packer;
-mod parts;
-mod pointer;
 mod quality;
-mod refresh;
-mod relative;
+mod queue;
 mod rights;
-mod scheduler;
+mod screen;
 mod session;
-mod translate;
-mod upstream;
 mod video;
-mod view;
 mod viewer;
 
 pub use clipboard::ClipRequest;
-pub use copies::CopyCommand;
+pub use delivery::effects::DeliveryOrder;
 pub use delivery::flow::PathStats;
+pub use delivery::job_outcomes::JobOutcome;
 pub use delivery::ledger::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
-pub use displays::Arrangement;
-pub use drawable::{PARTS_MAX, Part, Proposal};
-pub use effects::DeliveryOrder;
+pub use delivery::packer::{Packer, Unpacked};
 pub use figures::{BOUNDS_US, COMMAND_KINDS, CommandBytes, Figures, Histogram};
-pub use input::{Binding, KEY_LEVELS, Key, Keymap, Modifiers};
-pub use job_outcomes::JobOutcome;
-pub use packer::{Packer, Unpacked};
-pub use pointer::{CursorData, CursorImageOwned};
+pub use input::keyboard::{Binding, KEY_LEVELS, Key, Keymap, Modifiers};
+pub use input::pointer::{CursorData, CursorImageOwned};
+pub use input::upstream::Upstream;
 pub use quality::{Entropy, JpegProfile, LossyPolicy, Quality, VideoPolicy};
+pub use queue::copies::CopyCommand;
+pub use queue::scheduler::Scheduling;
 pub use rights::Rights;
-pub use scheduler::Scheduling;
+pub use screen::displays::Arrangement;
+pub use screen::drawable::{PARTS_MAX, Part, Proposal};
+pub use screen::view::Transform;
 pub use session::{
     Capture, Config, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Request, Session,
     Unavailable,
 };
 pub use thinc_clipboard::ClipboardPolicy;
 pub use thinc_files::{FilesPolicy, Printing};
-pub use upstream::Upstream;
 pub use video::{Coding, VideoFrame, VideoOrigin, VideoStats};
-pub use view::Transform;
 pub use viewer::{ProposalStats, ViewerId, ViewerStats, Violation};

@@ -8,11 +8,13 @@
 //! only if it passes the bound clearly and for a while: each change of packing restarts the
 //! connection's context, and a photograph with two qualities looks broken.
 
+pub(crate) mod refresh;
+
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::ViewerCaps;
 
+use crate::delivery::effects::DeliveryOrder;
 use crate::delivery::ledger::JobId;
-use crate::effects::DeliveryOrder;
 
 /// Where bytes are packed after the pixel operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

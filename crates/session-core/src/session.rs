@@ -32,24 +32,24 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 
 use crate::clipboard::ClipboardHub;
-use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::delivery::flow::PathStats;
+use crate::delivery::job_outcomes::JobOutcome;
 use crate::delivery::ledger::{Job, JobId};
-use crate::displays::Arrangement;
+use crate::delivery::packer::Packer;
 use crate::figures::Figures;
-use crate::input::{Binding, Keymap};
-use crate::input_tracker::InputTracker;
-use crate::job_outcomes::JobOutcome;
+use crate::input::keyboard::{Binding, Keymap};
+use crate::input::pointer::{CursorImageOwned, Pointer};
+use crate::input::tracker::InputTracker;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
-use crate::packer::Packer;
-use crate::pointer::{CursorImageOwned, Pointer};
 use crate::quality::{Entropy, LossyPolicy, VideoPolicy};
+use crate::queue::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::queue::scheduler::Scheduling;
 use crate::rights::Rights;
-use crate::scheduler::Scheduling;
-use crate::translate::{Drawing, Translator};
+use crate::screen::displays::Arrangement;
+use crate::screen::translate::{Drawing, Translator};
+use crate::screen::view::Transform;
 use crate::video::PortFrame;
-use crate::view::Transform;
 use crate::viewer::{SessionContext, Viewer, ViewerId, ViewerStats, Violation};
 
 pub(crate) use jobs::Rendered;

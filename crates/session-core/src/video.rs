@@ -16,13 +16,13 @@ use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
 
-use crate::command_queue::CommandQueue;
+use crate::delivery::effects::DeliveryOrder;
 use crate::delivery::ledger::{JobId, JobProgress};
-use crate::effects::DeliveryOrder;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
 use crate::quality::{RateEstimate, VideoPolicy};
+use crate::queue::command_queue::CommandQueue;
 
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
 use bitrate::BitrateControl;

@@ -34,22 +34,22 @@ use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerCaps, ViewerHello}
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
-use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::delivery::Delivery;
 use crate::delivery::ledger::{JobId, PartBytes, Written};
-use crate::displays::Arrangement;
-use crate::drawable::Drawables;
+use crate::delivery::packer::Packer;
 use crate::figures::Figures;
-use crate::input::Locks;
+use crate::input::keyboard::Locks;
+use crate::input::pointer::{CursorChanges, Pointer};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::packer::Packer;
-use crate::pointer::{CursorChanges, Pointer};
+use crate::quality::refresh::Refresh;
 use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
-use crate::refresh::Refresh;
+use crate::queue::command_queue::{CommandQueue, Echo, Lane};
+use crate::queue::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::rights::Rights;
-use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
+use crate::screen::displays::Arrangement;
+use crate::screen::drawable::Drawables;
 use crate::session::Rendered;
 use crate::video::{VideoStats, Videos};
 

@@ -12,17 +12,17 @@ use thinc_protocol::Micros;
 use thinc_protocol::commands::Commands;
 use thinc_region::Region;
 
-use crate::command_queue::{Echo, Lane};
-use crate::copies::CopyCommand;
-use crate::effects::{DeliveryOrder, Effects, spread};
+use crate::delivery::effects::{DeliveryOrder, Effects, spread};
+pub use crate::delivery::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
+use crate::delivery::job_outcomes::{JobOutcome, JobOutcomes};
+use crate::delivery::parts::{Cut, Painted, Parts, Touched, UpdatePart};
 use crate::figures::CommandBytes;
-pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
-use crate::job_outcomes::{JobOutcome, JobOutcomes};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::parts::{Cut, Painted, Parts, Touched, UpdatePart};
-use crate::scheduler::{PACKED_BYTES_MIN, PACKED_MIN, Rank, Scheduling};
+use crate::queue::command_queue::{Echo, Lane};
+use crate::queue::copies::CopyCommand;
+use crate::queue::scheduler::{PACKED_BYTES_MIN, PACKED_MIN, Rank, Scheduling};
 
 use super::flow::{Transmission, UPDATES_IN_FLIGHT_MAX};
 use super::loss_detection::SentDatagram;

@@ -8,7 +8,7 @@ use thinc_protocol::arrived::Arrived;
 use thinc_region::Region;
 
 use super::Session;
-use crate::effects::DeliveryOrder;
+use crate::delivery::effects::DeliveryOrder;
 use crate::viewer::{ViewerId, Violation};
 
 impl Session {

@@ -7,7 +7,7 @@ use thinc_protocol::Micros;
 use thinc_region::{Rect, Size};
 
 use super::{Request, Session};
-use crate::displays::Arrangement;
+use crate::screen::displays::Arrangement;
 use crate::viewer::{Viewer, ViewerId};
 
 /// Shortest interval between two screens that the driver is asked for: each costs every application

@@ -8,7 +8,7 @@ use thinc_ring::InputMessage;
 
 use super::requests::{REQUESTS_MAX, ViewerKey};
 use super::{Request, Session};
-use crate::input::Locks;
+use crate::input::keyboard::Locks;
 use crate::viewer::{InputState, Viewer, ViewerId, Violation};
 
 /// 50 ms: shortest time between two messages to the driver about the same held key, half of a

@@ -11,8 +11,8 @@ use thinc_protocol::commands::Commands;
 use thinc_region::{Rect, Region, Size};
 
 use super::Session;
-use crate::copies::CopyCommand;
-use crate::job::Job;
+use crate::delivery::job::Job;
+use crate::queue::copies::CopyCommand;
 use crate::viewer::{ProposalStats, Viewer};
 
 /// How often one job may be read again. If X draws all the time, a fourth capture is torn once in

@@ -11,7 +11,7 @@ use thinc_protocol::viewer::KeyboardLayout;
 use thinc_ring::InputMessage;
 
 use super::Request;
-use crate::input::{BATCH_MAX, KeyAction, Keyboard, Locks};
+use crate::input::keyboard::{BATCH_MAX, KeyAction, Keyboard, Locks};
 use crate::viewer::{ViewerId, Violation};
 
 /// Most requests that wait for the driver. Past it motion is dropped, and a viewer that sends keys

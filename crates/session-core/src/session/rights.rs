@@ -5,7 +5,7 @@
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 
 use super::Session;
-use crate::input::Locks;
+use crate::input::keyboard::Locks;
 use crate::rights::Rights;
 use crate::viewer::{InputState, ViewerId};
 

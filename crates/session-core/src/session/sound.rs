@@ -12,7 +12,7 @@ use thinc_sound::sender::CodedFrame;
 
 use super::Session;
 use super::microphone::Microphone;
-use crate::packer::Packer;
+use crate::delivery::packer::Packer;
 use crate::viewer::{Viewer, ViewerId, Violation};
 
 /// 1 s: longest latency that programs are told; players delay their pictures by it.

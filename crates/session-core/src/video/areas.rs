@@ -11,9 +11,9 @@ use super::stream::{
     FRAME_APART, INTERVAL_MAX, INTERVAL_MIN, StreamState, VideoStream, is_codable,
 };
 use super::{PLAIN_FROM, VideoOrigin, Videos};
-use crate::command_queue::CommandQueue;
-use crate::copies::CopyCommand;
 use crate::quality::{RateEstimate, VideoPolicy};
+use crate::queue::command_queue::CommandQueue;
+use crate::queue::copies::CopyCommand;
 
 /// Fewest pixels of an area, and its shortest edge: a smaller one costs less as pixels than a
 /// decoder does.

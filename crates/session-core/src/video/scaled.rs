@@ -7,7 +7,7 @@ use thinc_region::{Rect, Size};
 
 use super::{PortFrame, VideoOrigin, Videos};
 use crate::mutation::mutated;
-use crate::view::Transform;
+use crate::screen::view::Transform;
 
 /// Shortest edge that an encoder takes: smaller frames cost little as pixels.
 const EDGE_MIN: u32 = 16;

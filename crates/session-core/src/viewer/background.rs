@@ -9,7 +9,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::session::SessionMessage;
 
 use super::Viewer;
-use crate::command_queue::Lane;
+use crate::queue::command_queue::Lane;
 
 /// A quarter of a second: how long a busy display may delay a piece of content. 2 KiB each time are
 /// 6 % of 1 Mbit/s, so that a paste completes.

@@ -7,15 +7,15 @@ use thinc_protocol::commands::Commands;
 use thinc_region::Region;
 
 use super::{SessionContext, Viewer};
-use crate::command_queue::{Kinds, Lane};
-use crate::copies::TakenCopies;
 use crate::delivery::Delivery;
 use crate::delivery::ledger::{
     Commit, FRAME_AGE_MAX, Job, JobHints, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
 use crate::quality::{ENCODE_TIME_MAX, Quality};
-use crate::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
+use crate::queue::command_queue::{Kinds, Lane};
+use crate::queue::copies::TakenCopies;
+use crate::queue::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
 use crate::video::Coding;
 
 /// Fewest pixels of a job that is limited by encoding time: 16 ms for content that takes twenty

@@ -10,9 +10,9 @@ use thinc_protocol::session::{PROBE, SessionCaps};
 use thinc_region::Region;
 
 use super::{UPDATE_HEAD_BYTES, Viewer, Violation};
-use crate::command_queue::Lane;
-use crate::effects::DeliveryOrder;
-use crate::packer::Packer;
+use crate::delivery::effects::DeliveryOrder;
+use crate::delivery::packer::Packer;
+use crate::queue::command_queue::Lane;
 
 impl Viewer {
     /// How the transport delivers updates; called before the first is sent.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
 
-use crate::command_queue::Echo;
+use crate::queue::command_queue::Echo;
 
 /// Most inputs whose echo is awaited; past it the oldest gets none.
 const AWAITED_MAX: usize = 16;

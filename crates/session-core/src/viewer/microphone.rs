@@ -11,7 +11,7 @@ use thinc_protocol::sound::SoundFormat;
 use thinc_protocol::viewer::ViewerCaps;
 
 use super::{Viewer, Violation};
-use crate::effects::DeliveryOrder;
+use crate::delivery::effects::DeliveryOrder;
 
 /// Samples of a frame: 10 ms as a datagram, 20 ms on a stream, where each has more overhead.
 const FRAME: u16 = 480;

@@ -10,11 +10,11 @@ use thinc_region::{Rect, Region, Size};
 
 use super::Viewer;
 use super::received::ReceivedInput;
-use crate::copies::CopyCommand;
-use crate::job::RetainedHashes;
+use crate::delivery::job::RetainedHashes;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::copies::CopyCommand;
 
 /// 1 s: how long nothing is sent to a viewer that is still to report its tiles. The report, at most
 /// a thirtieth of a megabyte, takes less on all but the slowest paths, and a whole screen takes

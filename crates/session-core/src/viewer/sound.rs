@@ -15,8 +15,8 @@ use thinc_sound::redundancy::Redundancy;
 use thinc_sound::sender::{CodedFrame, Room, Sender};
 
 use super::{Viewer, Violation};
-use crate::effects::DeliveryOrder;
-use crate::packer::Packer;
+use crate::delivery::effects::DeliveryOrder;
+use crate::delivery::packer::Packer;
 use crate::quality::RateEstimate;
 
 /// The sound of a viewer that can play it, in a session that has it.

@@ -8,12 +8,12 @@ use thinc_protocol::video::VideoStatus;
 use thinc_region::{Rect, Region};
 
 use super::Viewer;
-use crate::command_queue::{FrameMerge, Kinds, Lane, Origin};
 use crate::delivery::Delivery;
 use crate::delivery::flow::QUEUE_TIME;
 use crate::delivery::ledger::{JobId, JobProgress};
 use crate::mutation::mutated;
-use crate::scheduler::Rank;
+use crate::queue::command_queue::{FrameMerge, Kinds, Lane, Origin};
+use crate::queue::scheduler::Rank;
 use crate::video::{CODED_MAX, FrameDecision, PathRates, PortFrame};
 
 /// Longest queueing delay at which a frame is encoded. It is less than two frames of a video, so

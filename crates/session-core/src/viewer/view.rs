@@ -9,10 +9,10 @@ use thinc_protocol::viewer::View;
 use thinc_region::{Region, Size};
 
 use super::{SessionContext, Viewer};
-use crate::command_queue::{Lane, Origin};
-use crate::copies::{CopyCommand, Proof};
-use crate::scheduler::REAL_TIME_BYTES_MAX;
-use crate::view::Transform;
+use crate::queue::command_queue::{Lane, Origin};
+use crate::queue::copies::{CopyCommand, Proof};
+use crate::queue::scheduler::REAL_TIME_BYTES_MAX;
+use crate::screen::view::Transform;
 
 /// Shortest interval between two views that a viewer requests: each is sent whole. Panning shows
 /// ten a second, and the last one when it stops.

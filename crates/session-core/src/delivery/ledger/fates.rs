@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 use thinc_region::Region;
 
 use super::{EncodeState, Fate, InFlight, Ledger, SentUpdate};
-use crate::effects::{DeliveryOrder, Effects};
-use crate::job::JobId;
-use crate::job_outcomes::JobOutcome;
+use crate::delivery::effects::{DeliveryOrder, Effects};
+use crate::delivery::job::JobId;
+use crate::delivery::job_outcomes::JobOutcome;
+use crate::delivery::parts::Touched;
 use crate::mutation::mutated;
-use crate::parts::Touched;
 
 impl Ledger {
     /// The next part of the update at `at` may be sent as a datagram: it may be lost and waits for

@@ -145,7 +145,7 @@ fn a_short_update_goes_before_the_rest_of_a_long_one_until_that_is_old() {
     let small = commit(&mut delivery, 20, Lane::Normal, true);
     encode(&mut delivery, small, 20, 1);
     assert_eq!(delivery.ledger.next(0), Some(1));
-    let old = crate::scheduler::ITEM_AGE_MAX + 1;
+    let old = crate::queue::scheduler::ITEM_AGE_MAX + 1;
     assert_eq!(delivery.ledger.next(old), Some(0));
 }
 

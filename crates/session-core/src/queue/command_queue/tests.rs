@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use thinc_region::{Rect, Region, Size};
 
 use super::{CommandQueue, Kinds, Lane, Origin};
-use crate::copies::{CopyCommand, Proof};
+use crate::queue::copies::{CopyCommand, Proof};
 
 const SIZE: Size = Size { width: 20, height: 16 };
 

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 
-use crate::command_queue::Kinds;
-use crate::copies::{CopyCommand, Proof};
-use crate::drawable::{CopyOp, Drawables, ScreenEffect};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::command_queue::Kinds;
+use crate::queue::copies::{CopyCommand, Proof};
+use crate::screen::drawable::{CopyOp, Drawables, ScreenEffect};
 
 /// Most rectangles of one op; past it they become coarser, and a COPY becomes a drawing.
 const OP_RECTS_MAX: usize = 1024;

@@ -6,7 +6,7 @@
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Region};
 
-use crate::command_queue::{CommandQueue, Kinds, Lane, Pending};
+use crate::queue::command_queue::{CommandQueue, Kinds, Lane, Pending};
 use crate::video::FrameDecision;
 
 /// The order in which pending pixels are committed.
@@ -221,7 +221,8 @@ pub(crate) fn pick(
     let items = queue.items();
     let fifo = scheduling == Scheduling::Fifo;
     // At most ITEMS_MAX: sorting indexes on the stack is cheap.
-    let mut ranks = [(Rank::new(Lane::Normal, 0, 0, 0), 0u8); crate::command_queue::ITEMS_MAX];
+    let mut ranks =
+        [(Rank::new(Lane::Normal, 0, 0, 0), 0u8); crate::queue::command_queue::ITEMS_MAX];
     let decide = |item: &Pending| item.stream.map_or(FrameDecision::Pixels, &frame_decision);
     let mut len = 0;
     for (i, item) in items.iter().enumerate() {
@@ -372,7 +373,7 @@ fn top(region: &Region, area: u64, area_max: u64) -> Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command_queue::{CommandQueue, Origin};
+    use crate::queue::command_queue::{CommandQueue, Origin};
     use thinc_region::Size;
 
     const SRSF: Scheduling = Scheduling::ShortestFirst;

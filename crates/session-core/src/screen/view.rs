@@ -27,11 +27,11 @@ use thinc_protocol::limits::{SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
 use thinc_protocol::viewer::View;
 use thinc_region::{Rect, Region, Scale, Size};
 
-use crate::copies::CopyCommand;
-use crate::drawable::{PARTS_MAX, Part, Proposal};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::copies::CopyCommand;
+use crate::screen::drawable::{PARTS_MAX, Part, Proposal};
 
 /// Most screen pixels of an edge for one pixel of a view. With more, one pixel could require
 /// reading the whole screen.

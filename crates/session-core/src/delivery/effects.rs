@@ -5,7 +5,7 @@
 
 use thinc_region::Region;
 
-use crate::copies::CopyCommand;
+use crate::queue::copies::CopyCommand;
 
 /// How a transport delivers updates, and so which effects must be remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

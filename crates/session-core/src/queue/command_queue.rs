@@ -13,10 +13,10 @@ use thinc_protocol::Micros;
 use thinc_protocol::limits::COPIES_SCREENS_MAX;
 use thinc_region::{Rect, Region, Size};
 
-use crate::copies::{COPIES_MAX, Copies, CopyCommand, Proof, TakenCopies};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::copies::{COPIES_MAX, Copies, CopyCommand, Proof, TakenCopies};
 
 /// Most items of pending pixels; past it they are joined.
 pub(crate) const ITEMS_MAX: usize = 32;

@@ -6,7 +6,7 @@ use thinc_protocol::command::Compression;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage};
 use thinc_region::Size;
 
-use crate::relative::RelativeWish;
+use crate::input::relative::RelativeWish;
 
 /// A cursor's image as the shell made it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::ops::BitOr;
 use thinc_ring::{Alpha, DrawHint};
 
 use super::Proposal;
-use crate::command_queue::Kinds;
+use crate::queue::command_queue::Kinds;
 
 /// Edge of a tile in pixels: a line of text is one or two tiles high, and a screen of 4 K takes 128
 /// KiB.

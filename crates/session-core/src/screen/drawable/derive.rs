@@ -6,8 +6,8 @@ use thinc_region::{Rect, Region};
 
 use super::rects;
 use super::{CopyOp, Drawables, SCREEN, Scratch, ScreenEffect};
-use crate::copies::CopyCommand;
 use crate::mutation::mutated;
+use crate::queue::copies::CopyCommand;
 
 /// Most vectors of one op: more panes that scroll differently are drawn.
 const MOVES_MAX: usize = 4;

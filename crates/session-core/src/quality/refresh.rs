@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Region};
 
-use crate::copies::CopyCommand;
 use crate::delivery::ledger::JobId;
+use crate::delivery::parts::{Fidelity, Painted};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::parts::{Fidelity, Painted};
+use crate::queue::copies::CopyCommand;
 
 /// How long no lossy pixels were sent to a place before it is refreshed: six frames of a 60 Hz
 /// screen, so that a video of 10 frames a second is not at rest.

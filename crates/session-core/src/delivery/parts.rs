@@ -11,12 +11,12 @@ use thinc_protocol::limits::COMMANDS_MAX;
 use thinc_protocol::video::VideoCommand;
 use thinc_region::Region;
 
-use crate::copies::CopyCommand;
-use crate::effects::{DeliveryOrder, Effects};
+use crate::delivery::effects::{DeliveryOrder, Effects};
 use crate::figures::{CommandBytes, kind_of};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::copies::CopyCommand;
 
 /// What commands read and write, as far as their order matters.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use thinc_ring::{Alpha, DrawHint, DrawableId, RecordKind, VideoLayout};
 
 use super::model::{ChangeTotals, DrawableModel, SCREEN};
 use super::{Drawables, PARTS_MAX, Part, Proposal, ScreenEffect};
-use crate::command_queue::Kinds;
+use crate::queue::command_queue::Kinds;
 
 const SIZE: Size = Size { width: 128, height: 96 };
 const WHITE: u32 = 0xff_ffff;

@@ -6,11 +6,11 @@ use thinc_protocol::Micros;
 use thinc_protocol::limits::RETAINED_KEY_BYTES;
 use thinc_region::{Rect, Region};
 
-use crate::copies::CopyCommand;
-use crate::drawable::Part;
 use crate::quality::Quality;
+use crate::queue::copies::CopyCommand;
+use crate::screen::drawable::Part;
+use crate::screen::view::Transform;
 use crate::video::VideoFrame;
-use crate::view::Transform;
 use crate::viewer::ViewerId;
 
 /// Identifies a job; grows by one with every commit for a viewer.

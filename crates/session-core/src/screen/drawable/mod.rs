@@ -32,11 +32,11 @@ use self::equal::Equality;
 use self::grid::TilePool;
 use self::map::DrawableMap;
 use self::tile::{Brush, Tile};
-use crate::command_queue::Kinds;
-use crate::copies::CopyCommand;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
+use crate::queue::command_queue::Kinds;
+use crate::queue::copies::CopyCommand;
 
 /// Most parts of one job's region.
 pub const PARTS_MAX: usize = 64;

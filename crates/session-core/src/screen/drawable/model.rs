@@ -10,7 +10,7 @@ use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use super::map::DrawableMap;
 use super::tile::{TILE, Tile};
 use super::{Part, Proposal};
-use crate::translate::{Drawing, Translator};
+use crate::screen::translate::{Drawing, Translator};
 
 pub(super) const SCREEN: DrawableId = DrawableId::SCREEN;
 
@@ -317,7 +317,7 @@ impl DrawableModel {
                 }
                 Drawing::Unchanged(rect) => totals.unchanged += rect.area(),
                 Drawing::Copy { copy, proof, .. } => {
-                    if proof == crate::copies::Proof::Derived {
+                    if proof == crate::queue::copies::Proof::Derived {
                         totals.moved += copy.region.area();
                     }
                     let before = self.viewer.clone();
