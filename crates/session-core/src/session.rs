@@ -11,6 +11,7 @@
 mod clipboard;
 mod delivery;
 mod displays;
+mod drawings;
 mod files;
 mod input;
 mod jobs;
@@ -34,7 +35,7 @@ use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 use crate::clipboard::ClipboardHub;
 use crate::delivery::flow::PathStats;
 use crate::delivery::job_outcomes::JobOutcome;
-use crate::delivery::ledger::{Job, JobId};
+use crate::delivery::ledger::{Job, JobId, RECORD_AGE_MAX};
 use crate::delivery::packer::Packer;
 use crate::figures::Figures;
 use crate::input::keyboard::{Binding, Keymap};
@@ -56,11 +57,10 @@ pub(crate) use jobs::Rendered;
 pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
+use drawings::{Drawings, PendingDrawing};
 use requests::Requests;
 use sound::SessionSound;
 
-/// Most rectangles of the pending drawing before the queues take it.
-const DRAWING_RECTS_MAX: usize = 64;
 /// Shorter chunks of a clipboard's content or of a file count as messages.
 const CHUNK_BYTES_MIN: usize = 1024;
 /// Pixels that the viewers of a session show together: for each, the session process keeps what it
@@ -126,17 +126,6 @@ pub enum Request {
     Barrier(u32),
 }
 
-/// Drawings of one window that the queues have not taken yet.
-#[derive(Debug)]
-struct PendingDrawing {
-    region: Region,
-    kinds: Kinds,
-    window: u32,
-    since: Micros,
-    /// The frame of XVideo, if all of it is one.
-    frame: Option<PortFrame>,
-}
-
 /// One session: a screen and its viewers.
 #[derive(Debug)]
 pub struct Session {
@@ -147,11 +136,7 @@ pub struct Session {
     departed: Figures,
     next_viewer: u32,
     translator: Translator,
-    pending_drawing: Option<PendingDrawing>,
-    /// Drawn without a change, if the drawable maps are right; no queue has taken it yet.
-    unchanged: Region,
-    /// Memory for the next pending drawing, so that no record allocates.
-    scratch: Region,
+    drawings: Drawings,
     /// X sleeps, and nothing was drawn since.
     idle: bool,
     pointer: Pointer,
@@ -199,9 +184,7 @@ impl Session {
             departed: Figures::default(),
             next_viewer: 1,
             translator: Translator::new(config.size, config.offscreen),
-            pending_drawing: None,
-            unchanged: Region::new(),
-            scratch: Region::new(),
+            drawings: Drawings::default(),
             idle: false,
             pointer: Pointer { shown: true, ..Pointer::default() },
             moved_by: None,
@@ -255,8 +238,7 @@ impl Session {
     /// The screen has this size now, in a new framebuffer that the shell reads from here on.
     pub fn handle_geometry(&mut self, size: Size) {
         self.translator.reset(size);
-        self.pending_drawing = None;
-        self.unchanged.clear();
+        self.drawings.clear();
         self.size = size;
         self.outputs_of_size(size);
         for viewer in &mut self.viewers {
@@ -397,14 +379,9 @@ impl Session {
                 Drawing::Unchanged(rect) => self.unchanged(rect),
                 Drawing::Many(region) => {
                     self.flush_drawings();
-                    self.pending_drawing = Some(PendingDrawing {
-                        region,
-                        kinds: Kinds::OTHER,
-                        window,
-                        since: self.now,
-                        frame: None,
-                    });
-                    self.flush_drawings();
+                    let since = self.now;
+                    let kinds = Kinds::OTHER;
+                    self.distribute(PendingDrawing { region, kinds, window, since, frame: None });
                 }
                 Drawing::Copy { op, copy, proof } => {
                     self.flush_drawings();
@@ -424,57 +401,48 @@ impl Session {
     }
 
     fn unchanged(&mut self, rect: Rect) {
-        self.unchanged.add_rect(rect);
-        if self.unchanged.rect_count() > DRAWING_RECTS_MAX {
+        if self.drawings.add_unchanged(rect) {
             self.flush_drawings();
         }
     }
 
     fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32, frame: Option<PortFrame>) {
-        if let Some(pending) = &mut self.pending_drawing
-            && (pending.window, pending.frame) == (window, frame)
-        {
-            pending.region.add_rect(rect);
-            pending.kinds = pending.kinds.with(kinds);
-            if pending.region.rect_count() > DRAWING_RECTS_MAX {
+        match self.drawings.merge(rect, kinds, window, frame) {
+            Some(false) => {}
+            Some(true) => self.flush_drawings(),
+            None => {
                 self.flush_drawings();
+                self.drawings.begin(rect, kinds, window, frame, self.now);
             }
-            return;
         }
-        self.flush_drawings();
-        let mut region = self.scratch.take();
-        region.add_rect(rect);
-        self.pending_drawing =
-            Some(PendingDrawing { region, kinds, window, since: self.now, frame });
     }
 
-    /// Gives the pending drawing to every queue.
+    /// Gives what is pending to every queue.
     fn flush_drawings(&mut self) {
-        if !self.unchanged.is_empty() {
+        if !self.drawings.unchanged().is_empty() {
             for viewer in &mut self.viewers {
-                viewer.doubt(&self.unchanged, self.now);
+                viewer.doubt(self.drawings.unchanged(), self.now);
             }
-            self.unchanged.clear();
+            self.drawings.clear_unchanged();
         }
-        let Some(mut drawing) = self.pending_drawing.take() else { return };
-        let bounds = drawing.region.extents();
-        let is_response =
-            self.input_tracker.is_input_response(drawing.window, &bounds, drawing.since);
-        let origin = Origin {
-            window: drawing.window,
-            kinds: drawing.kinds,
-            since: drawing.since,
-            lane: Lane::Normal,
-            echo: None,
-        };
+        if let Some(drawing) = self.drawings.take() {
+            let region = self.distribute(drawing);
+            self.drawings.give_back(region);
+        }
+    }
+
+    /// Gives a drawing to every queue, and returns its region.
+    fn distribute(&mut self, drawing: PendingDrawing) -> Region {
+        let PendingDrawing { region, kinds, window, since, frame } = drawing;
+        let is_response = self.input_tracker.is_input_response(window, &region.extents(), since);
+        let origin = Origin { window, kinds, since, lane: Lane::Normal, echo: None };
         for viewer in &mut self.viewers {
-            match &drawing.frame {
-                Some(frame) => viewer.frame(frame, &drawing.region, origin),
-                None => viewer.draw(&drawing.region, origin, is_response),
+            match &frame {
+                Some(frame) => viewer.frame(frame, &region, origin),
+                None => viewer.draw(&region, origin, is_response),
             }
         }
-        drawing.region.clear();
-        self.scratch = drawing.region;
+        region
     }
 
     fn input_delivered(&mut self, seq: u32, window: u32) {
@@ -819,12 +787,11 @@ impl Session {
 
     /// The next time at which `poll_job` or `poll_request` may return something without an event.
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
-        let pending_drawing = self.pending_drawing.as_ref().filter(|_| !self.viewers.is_empty());
-        let pending_drawing = pending_drawing
-            .map(|pending_drawing| pending_drawing.since + crate::delivery::ledger::RECORD_AGE_MAX);
+        let pending = self.drawings.pending_since().filter(|_| !self.viewers.is_empty());
+        let pending = pending.map(|since| since + RECORD_AGE_MAX);
         let resize = self.outputs.deadline();
         let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
-        viewers.chain(pending_drawing).chain(resize).chain(self.keys_deadline()).min()
+        viewers.chain(pending).chain(resize).chain(self.keys_deadline()).min()
     }
 
     /// Statistics of a viewer.
@@ -842,7 +809,8 @@ impl Session {
     /// True once every viewer was sent everything and has acknowledged it.
     pub fn is_drained(&self) -> bool {
         self.viewers.is_empty()
-            || self.pending_drawing.is_none() && self.viewers.iter().all(Viewer::is_drained)
+            || self.drawings.pending_since().is_none()
+                && self.viewers.iter().all(Viewer::is_drained)
     }
 
     /// Checks the invariants of session-core; for tests.
