@@ -468,12 +468,11 @@ impl Session {
         self.viewers.iter_mut().find(|viewer| viewer.id == id)
     }
 
-    /// Calls `work` with a viewer and the part of the session that it may know.
-    fn with_viewer<T>(
+    /// Calls `work` with the viewers and the part of the session that each may know.
+    fn with_context<T>(
         &mut self,
-        id: ViewerId,
-        work: impl FnOnce(&mut Viewer, &SessionContext<'_>) -> T,
-    ) -> Option<T> {
+        work: impl FnOnce(&mut [Viewer], &SessionContext<'_>) -> T,
+    ) -> T {
         let screen = SessionContext {
             name: &self.name,
             size: self.size,
@@ -491,8 +490,18 @@ impl Session {
             #[cfg(feature = "mutations")]
             mutation: self.mutation,
         };
-        let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
-        Some(work(viewer, &screen))
+        work(&mut self.viewers, &screen)
+    }
+
+    /// Calls `work` with a viewer and the part of the session that it may know.
+    fn with_viewer<T>(
+        &mut self,
+        id: ViewerId,
+        work: impl FnOnce(&mut Viewer, &SessionContext<'_>) -> T,
+    ) -> Option<T> {
+        self.with_context(|viewers, screen| {
+            viewers.iter_mut().find(|viewer| viewer.id == id).map(|viewer| work(viewer, screen))
+        })
     }
 
     /// An authenticated viewer. It is sent the whole screen, and the newest viewer that can resize
@@ -508,24 +517,8 @@ impl Session {
         self.flush_drawings();
         let id = ViewerId(self.next_viewer);
         self.next_viewer += 1;
-        let screen = SessionContext {
-            name: &self.name,
-            size: self.size,
-            idle: self.idle,
-            pointer: &self.pointer,
-            drawables: self.translator.drawables(),
-            scheduling: self.scheduling,
-            lossy: self.lossy,
-            video: self.video,
-            has_sound: self.sound.is_on,
-            wants_microphones: self.sound.microphone.is_on,
-            encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
-            clipboard: self.clipboard.policy,
-            files: self.files,
-            #[cfg(feature = "mutations")]
-            mutation: self.mutation,
-        };
-        let mut viewer = Viewer::new(id, hello, &screen, rights, now);
+        let mut viewer =
+            self.with_context(|_, screen| Viewer::new(id, hello, screen, rights, now));
         self.clipboard.add_viewer(&mut viewer.clipboard);
         let resizes = viewer.resizes && rights.size;
         self.viewers.push(viewer);
