@@ -469,10 +469,7 @@ impl Session {
     }
 
     /// Calls `work` with the viewers and the part of the session that each may know.
-    fn with_context<T>(
-        &mut self,
-        work: impl FnOnce(&mut [Viewer], &SessionContext<'_>) -> T,
-    ) -> T {
+    fn with_context<T>(&mut self, work: impl FnOnce(&mut [Viewer], &SessionContext<'_>) -> T) -> T {
         let screen = SessionContext {
             name: &self.name,
             size: self.size,
@@ -517,8 +514,7 @@ impl Session {
         self.flush_drawings();
         let id = ViewerId(self.next_viewer);
         self.next_viewer += 1;
-        let mut viewer =
-            self.with_context(|_, screen| Viewer::new(id, hello, screen, rights, now));
+        let mut viewer = self.with_context(|_, screen| Viewer::new(id, hello, screen, rights, now));
         self.clipboard.add_viewer(&mut viewer.clipboard);
         let resizes = viewer.resizes && rights.size;
         self.viewers.push(viewer);

@@ -60,7 +60,8 @@ use echoes::Echoes;
 use frames::Frames;
 use limits::Limits;
 use microphone::MicrophoneLane;
-use people::{Notices, PeopleNews, SessionNews};
+pub(crate) use people::PeopleNews;
+use people::Told;
 use resync::Resync;
 use retained::Retained;
 use sound::SoundLane;
@@ -245,13 +246,8 @@ pub(crate) struct Viewer {
     /// Its program can control the size, if its rights allow it.
     pub(crate) resizes: bool,
     local_cursor: bool,
-    /// It accepts `RelativeWanted`, and what it was told last.
-    relative: Option<bool>,
-    /// If it accepts lists of people.
-    people: Option<PeopleNews>,
-    notices: Notices,
-    /// What it is told of the session.
-    pub(crate) news: SessionNews,
+    /// What it is told of the session and the others.
+    pub(crate) told: Told,
     /// The screen it asks for, by its displays or its window.
     pub(crate) wanted: Option<Arrangement>,
     /// It has reported displays, and is told the session's.
@@ -319,10 +315,7 @@ impl Viewer {
             rights,
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
-            relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
-            people: PeopleNews::new(hello.caps),
-            notices: Notices::new(hello.caps),
-            news: SessionNews::new(hello.caps),
+            told: Told::new(hello.caps),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             view: ViewState::new(),
@@ -419,16 +412,6 @@ impl Viewer {
     /// An input of this viewer reached a window: the first change in it is its echo.
     pub(crate) fn await_echo(&mut self, echo: Echo) {
         self.echoes.await_echo(echo);
-    }
-
-    /// What it is told of the others, if it accepts that.
-    pub(crate) fn people_mut(&mut self) -> Option<&mut PeopleNews> {
-        self.people.as_mut()
-    }
-
-    /// The notices for its people.
-    pub(crate) fn notices_mut(&mut self) -> &mut Notices {
-        &mut self.notices
     }
 
     /// The cursor changes to be sent.
@@ -636,7 +619,7 @@ impl Viewer {
             let mut name = screen.name.to_owned();
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
-            let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
+            let relative = if self.told.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
             let files = self.rights.files_caps(screen.files, self.background.caps());
             let sound = self.sound_caps() | self.microphone_caps();
             let caps = clipboard | relative | self.datagram_caps() | sound | files;
@@ -675,16 +658,8 @@ impl Viewer {
         if self.local_cursor && self.delivery.flow.may_send_real_time() {
             control.cursor.transmit(screen.pointer, out);
         }
-        let wanted = screen.pointer.relative.is_wanted();
-        if let Some(told) = self.relative.as_mut().filter(|told| **told != wanted) {
-            *told = wanted;
-            SessionMessage::RelativeWanted(wanted).encode(out);
-        }
-        if let Some(people) = &mut self.people {
-            people.transmit(self.delivery.flow.may_send_real_time(), out);
-        }
-        self.notices.transmit(out);
-        self.news.transmit(out);
+        let is_path_free = self.delivery.flow.may_send_real_time();
+        self.told.transmit(screen.pointer.relative.is_wanted(), is_path_free, out);
         self.transmit_microphone(out);
         self.transmit_background_control(out);
     }

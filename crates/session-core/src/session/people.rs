@@ -6,12 +6,17 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 
 use super::Session;
-use crate::viewer::{Viewer, ViewerId};
+use crate::viewer::{PeopleNews, ViewerId};
 
 impl Session {
+    /// What a viewer is told of the others, if it accepts that.
+    fn people_news(&mut self, id: ViewerId) -> Option<&mut PeopleNews> {
+        self.viewer_mut(id)?.told.people.as_mut()
+    }
+
     /// Tells a viewer who is there, if that has changed since it was told last.
     pub fn set_people(&mut self, id: ViewerId, people: People) {
-        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+        if let Some(news) = self.people_news(id) {
             news.set(people);
         }
     }
@@ -19,25 +24,25 @@ impl Session {
     /// Tells a viewer of the owner's which invitations there are, if that has changed and it
     /// accepts them (`ViewerCaps::INVITATIONS`).
     pub fn set_invitations(&mut self, id: ViewerId, invitations: &[OpenInvitation]) {
-        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+        if let Some(news) = self.people_news(id) {
             news.set_invitations(invitations);
         }
     }
 
     /// What the people at this viewer should read. False if it cannot show notices.
     pub fn notify(&mut self, id: ViewerId, text: &str) -> bool {
-        self.viewer_mut(id).is_some_and(|viewer| viewer.notices_mut().push(text))
+        self.viewer_mut(id).is_some_and(|viewer| viewer.told.notices.push(text))
     }
 
     /// What they may like to know and need not close. False if the viewer shows no such notice.
     pub fn notify_briefly(&mut self, id: ViewerId, text: &str) -> bool {
-        self.viewer_mut(id).is_some_and(|viewer| viewer.notices_mut().push_brief(text))
+        self.viewer_mut(id).is_some_and(|viewer| viewer.told.notices.push_brief(text))
     }
 
     /// The session has this name from now on, which viewers are told.
     pub fn rename(&mut self, name: &str) {
         self.name = name.to_owned();
-        self.viewers.iter_mut().for_each(|viewer| viewer.news.set_name(name));
+        self.viewers.iter_mut().for_each(|viewer| viewer.told.news.set_name(name));
     }
 
     /// Tells a viewer of the owner's in which directions the clipboard is shared with it: of those
@@ -49,19 +54,20 @@ impl Session {
             to_viewer: wanted.to_viewer && session.give,
         };
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.news.set_clip_policy(policy);
+            viewer.told.news.set_clip_policy(policy);
         }
     }
 
     /// Answers a viewer's request to share.
     pub fn answer_share(&mut self, id: ViewerId, answer: Shared) {
-        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+        if let Some(news) = self.people_news(id) {
             news.answer(answer);
         }
     }
 
     /// Tells the other viewers where a person's pointer is, if that person is in their lists.
     pub fn show_pointer(&mut self, pointer: PersonPointer) {
-        self.viewers.iter_mut().filter_map(Viewer::people_mut).for_each(|news| news.point(pointer));
+        let news = self.viewers.iter_mut().filter_map(|viewer| viewer.told.people.as_mut());
+        news.for_each(|news| news.point(pointer));
     }
 }

@@ -9,6 +9,48 @@ use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::ViewerCaps;
 
+/// What one viewer is told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// It accepts `RelativeWanted`, and what it was told last.
+    pub(super) relative: Option<bool>,
+    /// If it accepts lists of people.
+    pub(crate) people: Option<PeopleNews>,
+    pub(crate) notices: Notices,
+    pub(crate) news: SessionNews,
+}
+
+impl Told {
+    /// To a viewer with these capabilities; nothing yet.
+    pub(super) fn new(caps: u32) -> Told {
+        Told {
+            relative: (caps & ViewerCaps::RELATIVE != 0).then_some(false),
+            people: PeopleNews::new(caps),
+            notices: Notices::new(caps),
+            news: SessionNews::new(caps),
+        }
+    }
+
+    /// Whether an application wants to know how far the pointer moves, and what is new. Positions
+    /// of pointers wait while the path is full.
+    pub(super) fn transmit(
+        &mut self,
+        relative_wanted: bool,
+        is_path_free: bool,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some(told) = self.relative.as_mut().filter(|told| **told != relative_wanted) {
+            *told = relative_wanted;
+            SessionMessage::RelativeWanted(relative_wanted).encode(out);
+        }
+        if let Some(people) = &mut self.people {
+            people.transmit(is_path_free, out);
+        }
+        self.notices.transmit(out);
+        self.news.transmit(out);
+    }
+}
+
 /// Most answers that wait for the path; the shell has no more requests of a viewer at one time.
 pub(crate) const ANSWERS_MAX: usize = 8;
 
