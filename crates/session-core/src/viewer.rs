@@ -15,6 +15,7 @@ mod people;
 mod received;
 mod resync;
 mod retained;
+mod sizes;
 mod sound;
 mod video;
 mod view;
@@ -24,9 +25,7 @@ use std::collections::VecDeque;
 use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
 use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::commands::Commands;
-use thinc_protocol::limits::{
-    NAME_BYTES_MAX, PINGS_MAX, SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX,
-};
+use thinc_protocol::limits::{NAME_BYTES_MAX, PINGS_MAX, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, SessionCaps, SessionHello, SessionMessage, Update,
 };
@@ -46,7 +45,7 @@ use crate::mutation::mutated;
 use crate::quality::refresh::Refresh;
 use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::queue::command_queue::{CommandQueue, Echo, Lane};
-use crate::queue::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
+use crate::queue::scheduler::{ITEM_AGE_MAX, Scheduling, SizeEstimate};
 use crate::rights::Rights;
 use crate::screen::displays::Arrangement;
 use crate::screen::drawable::Drawables;
@@ -64,6 +63,7 @@ pub(crate) use people::PeopleNews;
 use people::Told;
 use resync::Resync;
 use retained::Retained;
+use sizes::Sizes;
 use sound::SoundLane;
 use view::ViewState;
 
@@ -177,8 +177,6 @@ pub struct ViewerStats {
     pub sounds: u64,
 }
 
-/// Least message limit that is accepted; with less, a viewer could not take a COPY.
-const FRAME_BYTES_MIN: usize = 16 * 1024;
 /// Bytes of an update beside its commands, of a message beside its body, and of the longer first
 /// command of a part.
 const UPDATE_HEAD_BYTES: usize = 192;
@@ -256,8 +254,7 @@ pub(crate) struct Viewer {
     /// What it retained from an earlier connection.
     retained: Retained,
     version: u16,
-    message_bytes_max: usize,
-    area_max: u64,
+    sizes: Sizes,
     pub(crate) queue: CommandQueue,
     pub(crate) delivery: Delivery,
     pub(crate) quality: Adaptation,
@@ -302,13 +299,8 @@ impl Viewer {
         rights: Rights,
         now: Micros,
     ) -> Viewer {
-        let message_bytes_max =
-            (hello.message_bytes_max as usize).clamp(FRAME_BYTES_MIN, SESSION_MESSAGE_BYTES_MAX);
-        // A quarter of a message for COPYs at 16 bytes a rectangle, the rest for pixels at 4 bytes
-        // each.
-        let copies_rects_max = message_bytes_max / 64;
-        let mut queue =
-            CommandQueue::new(screen.size, copies_rects_max.min(thinc_protocol::limits::RECTS_MAX));
+        let sizes = Sizes::new(hello.message_bytes_max);
+        let mut queue = CommandQueue::new(screen.size, sizes.copies_rects_max());
         queue.reset(screen.size, now);
         let mut viewer = Viewer {
             id,
@@ -321,13 +313,12 @@ impl Viewer {
             view: ViewState::new(),
             retained: Retained::new(hello.caps, now),
             version: hello.version.min(VERSION),
-            message_bytes_max,
-            area_max: JOB_AREA_MAX.min((message_bytes_max - message_bytes_max / 4) as u64 / 4),
+            sizes,
             queue,
             delivery: Delivery::new(screen.scheduling, now),
             quality: Adaptation::new(hello.caps, screen.lossy),
             refresh: Refresh::default(),
-            videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
+            videos: Videos::new(hello.caps, screen.video, sizes.frame_bytes_max()),
             clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
             sound: SoundLane::new(hello.caps, screen.has_sound && rights.sound),
             microphone: MicrophoneLane::new(
@@ -526,9 +517,7 @@ impl Viewer {
     pub(crate) fn encoding(&mut self, job: JobId, commands: &Commands, now: Micros) -> bool {
         let Some(update) = self.delivery.ledger.committed(job) else { return true };
         let video = update.video;
-        // Data that does not compress becomes a little longer (zstd: a 256th).
-        let most =
-            (self.message_bytes_max - self.message_bytes_max / 128 - UPDATE_HEAD_BYTES) as u64;
+        let most = self.sizes.commands_bytes_max();
         let bytes = PartBytes { wanted: self.delivery.flow.update_bytes(), most };
         let taken = self.delivery.ledger.encoding(job, commands, bytes);
         if taken && video {
@@ -537,7 +526,7 @@ impl Viewer {
         if !taken {
             if !video {
                 // The same pixels again, in smaller jobs.
-                self.area_max = (self.area_max / 2).max(64);
+                self.sizes.halve_area();
             }
             self.cancelled(job, now);
             if video {

@@ -63,7 +63,11 @@ impl Viewer {
             whole_bytes: self.delivery.flow.rate() * (FRAME_AGE_MAX / 2) / 1_000_000,
             bytes: if crowded || late { 0 } else { self.delivery.flow.commit_room(now) },
             real_time_bytes: self.delivery.flow.real_time_room(now),
-            area_max: self.area_max.min(encoded_in_time.max(WORK_AREA_MIN)).min(read_in_time),
+            area_max: self
+                .sizes
+                .area_max()
+                .min(encoded_in_time.max(WORK_AREA_MIN))
+                .min(read_in_time),
             frames: !crowded && !late,
         }
     }
@@ -151,7 +155,7 @@ impl Viewer {
         {
             return None;
         }
-        let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
+        let verify = scheduler::pick_doubt(&mut self.queue, self.sizes.area_max())?;
         Some(NextCommit {
             picked: Picked { region: verify.clone(), ..Picked::nothing(now) },
             verify,
