@@ -87,7 +87,7 @@ pub(crate) struct ClipboardHub {
 }
 
 fn end_of(viewers: &mut [Viewer], id: ViewerId) -> Option<&mut Endpoint> {
-    viewers.iter_mut().find(|viewer| viewer.id == id).map(|viewer| &mut viewer.clipboard)
+    viewers.iter_mut().find(|viewer| viewer.id == id).map(|viewer| &mut viewer.channels.clipboard)
 }
 
 impl ClipboardHub {
@@ -150,7 +150,7 @@ impl ClipboardHub {
             Owner::Viewer(id, formats) => (formats, Some(id)),
         };
         for viewer in viewers.iter_mut().filter(|viewer| Some(viewer.id) != but) {
-            viewer.clipboard.offer(selection, formats);
+            viewer.channels.clipboard.offer(selection, formats);
         }
     }
 
@@ -215,8 +215,9 @@ impl ClipboardHub {
     /// Handles the events of the viewers' ends until there are no more.
     pub(crate) fn handle_events(&mut self, viewers: &mut [Viewer], now: Micros) {
         // One event may cause another: a content is passed on, or is not.
-        while let Some((id, event)) =
-            viewers.iter_mut().find_map(|viewer| Some((viewer.id, viewer.clipboard.poll_event()?)))
+        while let Some((id, event)) = viewers
+            .iter_mut()
+            .find_map(|viewer| Some((viewer.id, viewer.channels.clipboard.poll_event()?)))
         {
             self.handle(id, event, viewers, now);
         }
@@ -359,6 +360,6 @@ impl ClipboardHub {
                 );
             }
         }
-        viewers.iter().for_each(|viewer| viewer.clipboard.check_invariants());
+        viewers.iter().for_each(|viewer| viewer.channels.clipboard.check_invariants());
     }
 }

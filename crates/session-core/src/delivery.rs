@@ -25,12 +25,21 @@ use flow::Flow;
 use ledger::{InFlight, Ledger, OutgoingPart, Written};
 use loss_detection::LossDetection;
 
+/// Largest packing buffer that is kept.
+const PACKED_BYTES_KEPT: usize = 256 * 1024;
+
 /// One viewer's updates and its path.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) ledger: Ledger,
     pub(crate) flow: Flow,
     losses: LossDetection,
+    scheduling: Scheduling,
+    /// Since when the path is stalled: a late update was withdrawn. Nothing is committed ahead
+    /// until an acknowledgement arrives, or it would be late too.
+    stalled_since: Option<Micros>,
+    /// The packer's output, or the newest datagram.
+    packed: Vec<u8>,
 }
 
 impl Delivery {
@@ -40,6 +49,9 @@ impl Delivery {
             ledger: Ledger::new(scheduling),
             flow: Flow::new(now),
             losses: LossDetection::default(),
+            scheduling,
+            stalled_since: None,
+            packed: Vec::new(),
         }
     }
 
@@ -53,17 +65,41 @@ impl Delivery {
         self.losses.may_send_datagram(now)
     }
 
-    /// Gives the next part of the update at `at` to `write`. `more`: something else waits for room,
-    /// beside unsent updates. Returns its number.
+    /// The order in which what is pending is sent.
+    pub(crate) fn scheduling(&self) -> Scheduling {
+        self.scheduling
+    }
+
+    /// A late update was withdrawn.
+    pub(crate) fn stalls(&mut self, now: Micros) {
+        self.stalled_since.get_or_insert(now);
+    }
+
+    /// A late update was withdrawn, and nothing was acknowledged since.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled_since.is_some()
+    }
+
+    /// An acknowledgement arrived: since when the path had stalled.
+    pub(crate) fn progresses(&mut self) -> Option<Micros> {
+        self.stalled_since.take()
+    }
+
+    /// Gives the next part of the update at `at` and a buffer to `write`. `more`: something else
+    /// waits for room, beside unsent updates. Returns its number.
     pub(crate) fn send(
         &mut self,
         at: usize,
         as_datagram: bool,
         more: bool,
         now: Micros,
-        write: impl FnOnce(OutgoingPart<'_>) -> Written,
+        write: impl FnOnce(OutgoingPart<'_>, &mut Vec<u8>) -> Written,
     ) -> u64 {
-        let (sent, bytes) = self.ledger.take_part(at, now, write);
+        let Delivery { ledger, packed, .. } = self;
+        let (sent, bytes) = ledger.take_part(at, now, |part| write(part, packed));
+        if packed.capacity() > PACKED_BYTES_KEPT {
+            *packed = Vec::new();
+        }
         let seq = sent.seq;
         let more = more || self.ledger.unsent_len() > 0;
         let transmission = self.flow.sent(bytes, more, now);
@@ -82,10 +118,10 @@ impl Delivery {
         self.ledger.remember(marker, InFlight::new(transmission, false));
     }
 
-    /// Schedules a second copy of a datagram with an input response, on a lossy path.
-    pub(crate) fn schedule_repeat(&mut self, seq: u64, datagram: &[u8], now: Micros) {
+    /// Schedules a second copy of the newest datagram, an input response, on a lossy path.
+    pub(crate) fn schedule_repeat(&mut self, seq: u64, now: Micros) {
         if self.losses.is_path_lossy() {
-            self.losses.repeats.sent(seq, datagram, self.flow.rtt(), now);
+            self.losses.repeats.sent(seq, &self.packed, self.flow.rtt(), now);
         }
     }
 
@@ -98,7 +134,7 @@ impl Delivery {
     /// These updates were applied, in any order. `prompt`: the acknowledgement was sent as soon as
     /// they arrived.
     pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, prompt: bool, now: Micros) {
-        let Delivery { ledger, flow, losses } = self;
+        let Delivery { ledger, flow, losses, .. } = self;
         let (mut acked, mut datagrams, mut newest_sent_at) = (0, 0, None);
         let transmissions = ledger.take_applied(seqs).map(|in_flight| {
             acked += 1;

@@ -16,6 +16,8 @@ use thinc_protocol::viewer::ViewerCaps;
 use crate::delivery::effects::DeliveryOrder;
 use crate::delivery::ledger::JobId;
 
+use refresh::Refresh;
+
 /// Where bytes are packed after the pixel operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
@@ -198,7 +200,7 @@ impl Ladder {
 }
 
 /// How one viewer's pixels are encoded now.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Adaptation {
     packs: bool,
     lossy: LossyPolicy,
@@ -213,6 +215,8 @@ pub(crate) struct Adaptation {
     us_per_pixel: f64,
     /// Jobs at the workers, and their estimated time.
     work: Vec<(JobId, Micros)>,
+    /// The pixels that the viewer shows lossy.
+    pub(crate) refresh: Refresh,
 }
 
 impl Adaptation {
@@ -229,6 +233,7 @@ impl Adaptation {
             slowness: 1.0,
             us_per_pixel: US_PER_PIXEL_INITIAL,
             work: Vec::new(),
+            refresh: Refresh::default(),
         }
     }
 
@@ -237,9 +242,10 @@ impl Adaptation {
         self.packs &= arrival != DeliveryOrder::Unordered;
     }
 
-    /// A new geometry: no job of the old one comes back.
+    /// A new geometry: no job of the old one comes back, and none of its pixels is shown.
     pub(crate) fn reset(&mut self) {
         self.work.clear();
+        self.refresh.reset();
     }
 
     /// Takes the path's rate.

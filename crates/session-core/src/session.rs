@@ -11,7 +11,6 @@
 mod clipboard;
 mod delivery;
 mod displays;
-mod drawings;
 mod files;
 mod input;
 mod jobs;
@@ -19,7 +18,9 @@ mod microphone;
 mod people;
 mod requests;
 mod rights;
+mod screen;
 mod sound;
+mod viewers;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_files::FilesPolicy;
@@ -35,7 +36,7 @@ use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 use crate::clipboard::ClipboardHub;
 use crate::delivery::flow::PathStats;
 use crate::delivery::job_outcomes::JobOutcome;
-use crate::delivery::ledger::{Job, JobId, RECORD_AGE_MAX};
+use crate::delivery::ledger::{Job, JobId};
 use crate::delivery::packer::Packer;
 use crate::figures::Figures;
 use crate::input::keyboard::{Binding, Keymap};
@@ -44,22 +45,21 @@ use crate::input::tracker::InputTracker;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::quality::{Entropy, LossyPolicy, VideoPolicy};
-use crate::queue::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::queue::command_queue::Echo;
 use crate::queue::scheduler::Scheduling;
 use crate::rights::Rights;
 use crate::screen::displays::Arrangement;
-use crate::screen::translate::{Drawing, Translator};
 use crate::screen::view::Transform;
-use crate::video::PortFrame;
 use crate::viewer::{SessionContext, Viewer, ViewerId, ViewerStats, Violation};
 
 pub(crate) use jobs::Rendered;
 pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
-use drawings::{Drawings, PendingDrawing};
 use requests::Requests;
+use screen::{Audience, Screen};
 use sound::SessionSound;
+use viewers::Viewers;
 
 /// Shorter chunks of a clipboard's content or of a file count as messages.
 const CHUNK_BYTES_MIN: usize = 1024;
@@ -129,19 +129,10 @@ pub enum Request {
 /// One session: a screen and its viewers.
 #[derive(Debug)]
 pub struct Session {
-    name: String,
-    size: Size,
-    viewers: Vec<Viewer>,
-    /// What viewers have counted that have left.
-    departed: Figures,
-    next_viewer: u32,
-    translator: Translator,
-    drawings: Drawings,
-    /// X sleeps, and nothing was drawn since.
-    idle: bool,
+    config: Config,
+    screen: Screen,
+    viewers: Viewers,
     pointer: Pointer,
-    /// The viewer that moved X's pointer last.
-    moved_by: Option<ViewerId>,
     input_tracker: InputTracker,
     clipboard: ClipboardHub,
     files: FilesPolicy,
@@ -149,9 +140,6 @@ pub struct Session {
     outputs: Outputs,
     /// The newest time that a call named, for calls that name none.
     now: Micros,
-    scheduling: Scheduling,
-    lossy: LossyPolicy,
-    video: VideoPolicy,
     sound: SessionSound,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
@@ -171,32 +159,23 @@ impl Session {
     pub fn with_mutation(config: Config, mutation: Option<Mutation>) -> Session {
         let mut session = Session::new(config);
         session.mutation = mutation;
-        session.translator.set_mutation(mutation);
+        session.screen.set_mutation(mutation);
         session
     }
 
     /// A session whose driver is not attached yet.
     pub fn new(config: Config) -> Session {
         Session {
-            name: config.name,
-            size: config.size,
-            viewers: Vec::new(),
-            departed: Figures::default(),
-            next_viewer: 1,
-            translator: Translator::new(config.size, config.offscreen),
-            drawings: Drawings::default(),
-            idle: false,
+            screen: Screen::new(config.size, config.offscreen),
+            outputs: Outputs::new(config.size),
+            config,
+            viewers: Viewers::new(),
             pointer: Pointer { shown: true, ..Pointer::default() },
-            moved_by: None,
             input_tracker: InputTracker::default(),
             clipboard: ClipboardHub::new(ClipboardPolicy::OFF),
             files: FilesPolicy::OFF,
             requests: Requests::default(),
-            outputs: Outputs::new(config.size),
             now: 0,
-            scheduling: config.scheduling,
-            lossy: config.lossy,
-            video: config.video,
             sound: SessionSound::default(),
             #[cfg(feature = "mutations")]
             mutation: None,
@@ -205,17 +184,17 @@ impl Session {
 
     /// Size of the screen.
     pub fn size(&self) -> Size {
-        self.size
+        self.screen.size
     }
 
     /// The epoch of a viewer's view; jobs of other epochs are stale. 0 if there is no such viewer.
     pub fn epoch(&self, id: ViewerId) -> u32 {
-        self.viewer(id).map_or(0, Viewer::epoch)
+        self.viewer(id).map_or(0, |viewer| viewer.pending.epoch())
     }
 
     /// The transform from the screen to a viewer's view; None if the view is the screen.
     pub fn view(&self, id: ViewerId) -> Option<Transform> {
-        self.viewer(id).and_then(Viewer::transform).copied()
+        self.viewer(id)?.pending.transform().copied()
     }
 
     /// The viewers, oldest first.
@@ -227,7 +206,7 @@ impl Session {
 
     /// A driver has attached with a new ring: the session knows nothing of its earlier records.
     pub fn handle_attach(&mut self, size: Size) {
-        self.idle = true;
+        self.screen.sleeps();
         self.outputs = Outputs::new(size);
         self.handle_geometry(size);
         // The driver that received these barriers is gone.
@@ -237,11 +216,9 @@ impl Session {
 
     /// The screen has this size now, in a new framebuffer that the shell reads from here on.
     pub fn handle_geometry(&mut self, size: Size) {
-        self.translator.reset(size);
-        self.drawings.clear();
-        self.size = size;
+        self.screen.reset(size);
         self.outputs_of_size(size);
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut() {
             viewer.reset(size, self.now);
         }
     }
@@ -250,50 +227,26 @@ impl Session {
     /// makes their own calls as well.
     pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
         self.now = self.now.max(now);
-        self.idle = false;
-        let drawn = self.translator.record(record);
-        self.apply_drawings();
-        if let Some((rect, kinds)) = drawn {
-            let frame = match record.kind {
-                RecordKind::Draw { hint: what, .. } if kinds == Kinds::VIDEO => {
-                    PortFrame::of(what, record.op)
-                }
-                _ => None,
-            };
-            self.draw(rect, kinds, record.window, frame);
-            if frame.is_some() && !record.more {
-                // Before its op has passed: until then a late read may hold this frame.
-                self.flush_drawings();
-            }
-        }
-        if !record.more {
-            // X writes no record of an op after one of a later op, whatever this record says.
-            self.viewers.iter_mut().for_each(|viewer| viewer.videos.passed(record.op));
-        }
+        let (screen, mut to) = self.screen();
+        screen.handle(record, &mut to);
         match record.kind {
-            RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
-                if !record.more {
-                    // `CommandQueue::passed` keeps the newest number only, so this is cheap.
-                    for viewer in &mut self.viewers {
-                        viewer.queue.passed(record.op);
-                    }
-                }
-            }
-            RecordKind::Idle => self.idle = true,
+            RecordKind::Idle => self.screen.sleeps(),
             RecordKind::VideoStopped { port } => {
                 self.flush_drawings();
-                for viewer in &mut self.viewers {
-                    viewer.video_stopped(port);
+                for viewer in self.viewers.iter_mut() {
+                    viewer.pending.video_stopped(port);
                 }
             }
             RecordKind::Barrier { id } => {
                 self.flush_drawings();
-                for viewer in &mut self.viewers {
+                for viewer in self.viewers.iter_mut() {
                     viewer.driver_barrier(id);
                 }
             }
             RecordKind::InputDelivered { seq, window } => self.input_delivered(seq, window),
-            RecordKind::PixmapCreate { .. }
+            RecordKind::Draw { .. }
+            | RecordKind::Copy { .. }
+            | RecordKind::PixmapCreate { .. }
             | RecordKind::PixmapDestroy { .. }
             | RecordKind::Cursor
             | RecordKind::Geometry { .. }
@@ -304,12 +257,8 @@ impl Session {
 
     /// At an `Overflow` record: the part of the screen that changed while no records were written.
     pub fn handle_overflow(&mut self, dirty: &Region) {
-        self.translator.overflow();
-        self.apply_drawings();
-        self.flush_drawings();
-        for viewer in &mut self.viewers {
-            viewer.overflow(dirty, self.now);
-        }
+        let (screen, mut to) = self.screen();
+        screen.overflow(dirty, &mut to);
     }
 
     /// The cursor has a new image; size 0 × 0 hides it.
@@ -347,7 +296,7 @@ impl Session {
         self.pointer.at = Some((x, y));
         self.pointer.moved_by_distance = false;
         self.input_tracker.set_pointer(i32::from(x), i32::from(y));
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut() {
             viewer.input.pointer_at = Some((x, y));
             viewer.cursor_changes().at = true;
         }
@@ -371,78 +320,16 @@ impl Session {
         self.requests.keyboard.set_leds(leds);
     }
 
-    #[inline]
-    fn apply_drawings(&mut self) {
-        while let Some((drawing, window)) = self.translator.poll_drawing() {
-            match drawing {
-                Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window, None),
-                Drawing::Unchanged(rect) => self.unchanged(rect),
-                Drawing::Many(region) => {
-                    self.flush_drawings();
-                    let since = self.now;
-                    let kinds = Kinds::OTHER;
-                    self.distribute(PendingDrawing { region, kinds, window, since, frame: None });
-                }
-                Drawing::Copy { op, copy, proof } => {
-                    self.flush_drawings();
-                    let origin = Origin {
-                        window,
-                        kinds: Kinds::OTHER,
-                        since: self.now,
-                        lane: Lane::Normal,
-                        echo: None,
-                    };
-                    for viewer in &mut self.viewers {
-                        viewer.copy(&copy, op, proof, origin);
-                    }
-                }
-            }
-        }
+    /// The screen, and who is told what happens on it.
+    fn screen(&mut self) -> (&mut Screen, Audience<'_>) {
+        let Session { screen, viewers, input_tracker, now, .. } = self;
+        (screen, Audience { viewers: viewers.all_mut(), tracker: input_tracker, now: *now })
     }
 
-    fn unchanged(&mut self, rect: Rect) {
-        if self.drawings.add_unchanged(rect) {
-            self.flush_drawings();
-        }
-    }
-
-    fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32, frame: Option<PortFrame>) {
-        match self.drawings.merge(rect, kinds, window, frame) {
-            Some(false) => {}
-            Some(true) => self.flush_drawings(),
-            None => {
-                self.flush_drawings();
-                self.drawings.begin(rect, kinds, window, frame, self.now);
-            }
-        }
-    }
-
-    /// Gives what is pending to every queue.
+    /// Gives what was drawn to every queue.
     fn flush_drawings(&mut self) {
-        if !self.drawings.unchanged().is_empty() {
-            for viewer in &mut self.viewers {
-                viewer.doubt(self.drawings.unchanged(), self.now);
-            }
-            self.drawings.clear_unchanged();
-        }
-        if let Some(drawing) = self.drawings.take() {
-            let region = self.distribute(drawing);
-            self.drawings.give_back(region);
-        }
-    }
-
-    /// Gives a drawing to every queue, and returns its region.
-    fn distribute(&mut self, drawing: PendingDrawing) -> Region {
-        let PendingDrawing { region, kinds, window, since, frame } = drawing;
-        let is_response = self.input_tracker.is_input_response(window, &region.extents(), since);
-        let origin = Origin { window, kinds, since, lane: Lane::Normal, echo: None };
-        for viewer in &mut self.viewers {
-            match &frame {
-                Some(frame) => viewer.frame(frame, &region, origin),
-                None => viewer.draw(&region, origin, is_response),
-            }
-        }
-        region
+        let (screen, mut to) = self.screen();
+        screen.flush(&mut to);
     }
 
     fn input_delivered(&mut self, seq: u32, window: u32) {
@@ -454,40 +341,40 @@ impl Session {
         let Some(input) = self.requests.delivered(seq) else { return };
         let echo = Echo { seq: input.viewer_seq, window, delivered: self.now };
         if let Some(viewer) = self.viewer_mut(input.viewer) {
-            viewer.await_echo(echo);
+            viewer.pending.await_echo(echo);
         }
     }
 
     // ---- viewers
 
     fn viewer(&self, id: ViewerId) -> Option<&Viewer> {
-        self.viewers.iter().find(|viewer| viewer.id == id)
+        self.viewers.get(id)
     }
 
     fn viewer_mut(&mut self, id: ViewerId) -> Option<&mut Viewer> {
-        self.viewers.iter_mut().find(|viewer| viewer.id == id)
+        self.viewers.get_mut(id)
     }
 
     /// Calls `work` with the viewers and the part of the session that each may know.
     fn with_context<T>(&mut self, work: impl FnOnce(&mut [Viewer], &SessionContext<'_>) -> T) -> T {
         let screen = SessionContext {
-            name: &self.name,
-            size: self.size,
-            idle: self.idle,
+            name: &self.config.name,
+            size: self.screen.size,
+            idle: self.screen.is_idle(),
             pointer: &self.pointer,
-            drawables: self.translator.drawables(),
-            scheduling: self.scheduling,
-            lossy: self.lossy,
-            video: self.video,
+            drawables: self.screen.drawables(),
+            scheduling: self.config.scheduling,
+            lossy: self.config.lossy,
+            video: self.config.video,
             has_sound: self.sound.is_on,
             wants_microphones: self.sound.microphone.is_on,
-            encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
+            encode_work: self.viewers.encode_work(),
             clipboard: self.clipboard.policy,
             files: self.files,
             #[cfg(feature = "mutations")]
             mutation: self.mutation,
         };
-        work(&mut self.viewers, &screen)
+        work(self.viewers.all_mut(), &screen)
     }
 
     /// Calls `work` with a viewer and the part of the session that it may know.
@@ -512,11 +399,10 @@ impl Session {
     pub fn add_guest(&mut self, hello: &ViewerHello, rights: Rights, now: Micros) -> ViewerId {
         self.now = self.now.max(now);
         self.flush_drawings();
-        let id = ViewerId(self.next_viewer);
-        self.next_viewer += 1;
+        let id = self.viewers.next_id();
         let mut viewer = self.with_context(|_, screen| Viewer::new(id, hello, screen, rights, now));
-        self.clipboard.add_viewer(&mut viewer.clipboard);
-        let resizes = viewer.resizes && rights.size;
+        self.clipboard.add_viewer(&mut viewer.channels.clipboard);
+        let resizes = viewer.wish.may_control(&rights);
         self.viewers.push(viewer);
         if resizes {
             self.request_size();
@@ -526,7 +412,7 @@ impl Session {
 
     /// False if another viewer of this screen would need too much memory.
     pub fn has_room(&self) -> bool {
-        self.pictures_fit(self.viewers.len() + 1, self.size)
+        self.pictures_fit(self.viewers.len() + 1, self.screen.size)
     }
 
     fn pictures_fit(&self, viewers: usize, size: Size) -> bool {
@@ -535,14 +421,14 @@ impl Session {
 
     /// The viewer's connection ended: its keys and buttons are released.
     pub fn remove_viewer(&mut self, id: ViewerId) {
-        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
+        let Some(at) = self.viewers.position(id) else { return };
         self.release_all(at);
         let controlled = self.controller() == Some(id);
         let barriers: Vec<u32> = self.viewers[at].barriers_requested().collect();
         self.requests.drop_barriers(&barriers);
         self.requests.push_forget_keyboard(id);
-        self.departed.add(&self.viewers.remove(at).figures());
-        self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
+        self.viewers.remove(at);
+        self.clipboard.remove_viewer(id, self.viewers.all_mut(), self.now);
         self.requests.forget_viewer(id);
         self.update_microphone();
         if controlled {
@@ -599,7 +485,7 @@ impl Session {
         now: Micros,
     ) -> Result<(), Violation> {
         self.now = self.now.max(now);
-        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else {
+        let Some(at) = self.viewers.position(id) else {
             return Err(Violation::Unknown(id.0));
         };
         self.viewers[at].input.heard_at = self.now;
@@ -656,14 +542,14 @@ impl Session {
             ViewerMessage::View(view) => {
                 let before = self.controller();
                 self.flush_drawings();
-                self.viewers[at].want_view(*view, self.size, self.now);
+                self.viewers[at].want_view(*view, self.screen.size, self.now);
                 if self.controller() != before {
                     self.request_size();
                 }
                 Ok(())
             }
             ViewerMessage::Video(state) => {
-                self.viewers[at].video_status(*state, now);
+                self.viewers[at].pending.video_status(*state, now);
                 Ok(())
             }
             ViewerMessage::Displays(displays) => {
@@ -706,13 +592,14 @@ impl Session {
     pub fn handle_video_areas(&mut self, id: ViewerId, areas: &[Rect], now: Micros) {
         self.now = self.now.max(now);
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.report_video_areas(areas, now);
+            let rate = viewer.delivery.flow.rate();
+            viewer.pending.report_video_areas(areas, rate, now);
         }
     }
 
     /// True while this stream of the viewer exists; otherwise its encoder is no longer needed.
     pub fn has_video(&self, id: ViewerId, stream: u16) -> bool {
-        self.viewer(id).is_some_and(|viewer| viewer.videos.has(stream))
+        self.viewer(id).is_some_and(|viewer| viewer.pending.has_video(stream))
     }
 
     /// The viewer lacks `region` of what it showed after update `since`: it is sent again, wherever
@@ -776,10 +663,10 @@ impl Session {
 
     /// The next time at which `poll_job` or `poll_request` may return something without an event.
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
-        let pending = self.drawings.pending_since().filter(|_| !self.viewers.is_empty());
-        let pending = pending.map(|since| since + RECORD_AGE_MAX);
+        let pending = self.screen.deadline().filter(|_| !self.viewers.is_empty());
         let resize = self.outputs.deadline();
-        let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
+        let idle = self.screen.is_idle();
+        let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(idle, now));
         viewers.chain(pending).chain(resize).chain(self.keys_deadline()).min()
     }
 
@@ -790,16 +677,13 @@ impl Session {
 
     /// What is counted of all viewers, also of those that have left.
     pub fn figures(&self) -> Figures {
-        let mut figures = self.departed;
-        self.viewers.iter().for_each(|viewer| figures.add(&viewer.figures()));
-        figures
+        self.viewers.figures()
     }
 
     /// True once every viewer was sent everything and has acknowledged it.
     pub fn is_drained(&self) -> bool {
         self.viewers.is_empty()
-            || self.drawings.pending_since().is_none()
-                && self.viewers.iter().all(Viewer::is_drained)
+            || self.screen.is_flushed() && self.viewers.iter().all(Viewer::is_drained)
     }
 
     /// Checks the invariants of session-core; for tests.
@@ -809,9 +693,9 @@ impl Session {
     pub fn check_invariants(&self) {
         self.requests.check_invariants();
         self.input_tracker.check_invariants();
-        self.clipboard.check_invariants(&self.viewers);
-        self.translator.drawables().check_invariants();
-        for viewer in &self.viewers {
+        self.clipboard.check_invariants(self.viewers.all());
+        self.screen.drawables().check_invariants();
+        for viewer in self.viewers.iter() {
             viewer.check_invariants();
         }
     }

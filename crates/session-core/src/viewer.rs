@@ -4,68 +4,59 @@
 
 mod background;
 mod barriers;
+mod channels;
 mod commit;
+mod control;
 mod delivery;
+mod displays;
 mod echoes;
 mod figures;
 mod frames;
 mod limits;
 mod microphone;
+mod pending;
 mod people;
 mod received;
 mod resync;
 mod retained;
 mod sizes;
 mod sound;
+mod transmit;
 mod video;
 mod view;
 
-use std::collections::VecDeque;
-
-use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
+use thinc_clipboard::{ClipError, ClipboardPolicy};
 use thinc_files::{FileError, FilesPolicy};
+use thinc_protocol::Micros;
 use thinc_protocol::commands::Commands;
-use thinc_protocol::limits::{NAME_BYTES_MAX, PINGS_MAX, VIEWER_MESSAGE_BYTES_MAX};
-use thinc_protocol::session::{
-    CacheGrant, Close, CloseCode, SessionCaps, SessionHello, SessionMessage, Update,
-};
-use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerCaps, ViewerHello};
-use thinc_protocol::{Micros, VERSION};
+use thinc_protocol::session::{CacheGrant, CloseCode};
+use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 
 use crate::delivery::Delivery;
-use crate::delivery::ledger::{JobId, PartBytes, Written};
-use crate::delivery::packer::Packer;
-use crate::figures::Figures;
+use crate::delivery::ledger::{JobId, PartBytes};
 use crate::input::keyboard::Locks;
 use crate::input::pointer::{CursorChanges, Pointer};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::quality::refresh::Refresh;
 use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
-use crate::queue::command_queue::{CommandQueue, Echo, Lane};
-use crate::queue::scheduler::{ITEM_AGE_MAX, Scheduling, SizeEstimate};
+use crate::queue::scheduler::{ITEM_AGE_MAX, Scheduling};
 use crate::rights::Rights;
-use crate::screen::displays::Arrangement;
 use crate::screen::drawable::Drawables;
 use crate::session::Rendered;
-use crate::video::{VideoStats, Videos};
+use crate::video::VideoStats;
 
-use background::Background;
-pub(crate) use barriers::BARRIERS_MAX;
-use barriers::Barriers;
-use echoes::Echoes;
-use frames::Frames;
+use channels::Channels;
+use control::Control;
+use displays::DisplayWish;
+use figures::Counts;
 use limits::Limits;
-use microphone::MicrophoneLane;
+use pending::Pending;
 pub(crate) use people::PeopleNews;
 use people::Told;
-use resync::Resync;
 use retained::Retained;
 use sizes::Sizes;
-use sound::SoundLane;
-use view::ViewState;
 
 /// Identifies a viewer of a session; never reused in one session process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,25 +171,6 @@ pub struct ViewerStats {
 /// Bytes of an update beside its commands, of a message beside its body, and of the longer first
 /// command of a part.
 const UPDATE_HEAD_BYTES: usize = 192;
-/// Largest packing buffer that is kept.
-const PACKED_BYTES_KEPT: usize = 256 * 1024;
-/// Most rectangles that the shadow is to forget. Past it they become coarser, which sends some
-/// equal pixels.
-const FORGET_RECTS_MAX: usize = 128;
-
-/// Messages that wait beside updates; of replaceable ones only the newest.
-#[derive(Debug, Default)]
-struct Control {
-    hello: bool,
-    geometry: bool,
-    /// The newest arrangement that was not sent.
-    displays: Option<Vec<Rect>>,
-    cache: Option<CacheGrant>,
-    cursor: CursorChanges,
-    pongs: VecDeque<u32>,
-    close: Option<(CloseCode, String)>,
-    closed: bool,
-}
 
 /// What session.rs knows and a viewer needs.
 pub(crate) struct SessionContext<'a> {
@@ -237,56 +209,41 @@ pub(crate) struct InputState {
     pub(crate) held_at: Micros,
 }
 
+impl InputState {
+    /// Nothing is held, and nothing was reported.
+    fn new(now: Micros) -> InputState {
+        InputState {
+            buttons: 0,
+            fingers: 0,
+            layout: None,
+            locks: None,
+            pointer_at: None,
+            heard_at: now,
+            held_at: now,
+        }
+    }
+}
+
+/// One viewer.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(crate) id: ViewerId,
     pub(crate) rights: Rights,
-    /// Its program can control the size, if its rights allow it.
-    pub(crate) resizes: bool,
-    local_cursor: bool,
+    pub(crate) wish: DisplayWish,
     /// What it is told of the session and the others.
     pub(crate) told: Told,
-    /// The screen it asks for, by its displays or its window.
-    pub(crate) wanted: Option<Arrangement>,
-    /// It has reported displays, and is told the session's.
-    pub(crate) has_displays: bool,
-    view: ViewState,
+    control: Control,
     /// What it retained from an earlier connection.
     retained: Retained,
-    version: u16,
     sizes: Sizes,
-    pub(crate) queue: CommandQueue,
-    pub(crate) delivery: Delivery,
+    pub(crate) pending: Pending,
     pub(crate) quality: Adaptation,
-    refresh: Refresh,
-    pub(crate) videos: Videos,
-    pub(crate) clipboard: Endpoint,
-    /// If it plays the session's sound.
-    sound: Option<SoundLane>,
-    /// If it may give a microphone.
-    pub(crate) microphone: Option<MicrophoneLane>,
-    /// Its end of the files channel, and what else is sent behind the display.
-    pub(crate) background: Background,
-    estimate: SizeEstimate,
-    /// The packer's output.
-    packed: Vec<u8>,
-    scheduling: Scheduling,
-    control: Control,
-    barriers: Barriers,
-    echoes: Echoes,
-    frames: Frames,
-    resync: Resync,
-    limits: Limits,
-    /// What the shadow must forget before the next job: planned pixels that the viewer will not
-    /// show.
-    forget: Region,
-    /// Since when the path is stalled: a late update was withdrawn. Nothing is committed ahead
-    /// until an acknowledgement arrives, or it would be late too.
-    stalled_since: Option<Micros>,
+    pub(crate) delivery: Delivery,
     pub(crate) rendered: Rendered,
+    pub(crate) channels: Channels,
     pub(crate) input: InputState,
-    stats: ViewerStats,
-    figures: Figures,
+    limits: Limits,
+    counts: Counts,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -300,109 +257,56 @@ impl Viewer {
         now: Micros,
     ) -> Viewer {
         let sizes = Sizes::new(hello.message_bytes_max);
-        let mut queue = CommandQueue::new(screen.size, sizes.copies_rects_max());
-        queue.reset(screen.size, now);
-        let mut viewer = Viewer {
+        let viewer = Viewer {
             id,
             rights,
-            resizes: hello.caps & ViewerCaps::RESIZE != 0,
-            local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
+            wish: DisplayWish::new(hello),
             told: Told::new(hello.caps),
-            wanted: Arrangement::one(hello.size),
-            has_displays: false,
-            view: ViewState::new(),
+            control: Control::new(hello),
             retained: Retained::new(hello.caps, now),
-            version: hello.version.min(VERSION),
             sizes,
-            queue,
-            delivery: Delivery::new(screen.scheduling, now),
+            pending: Pending::new(hello, screen, &sizes, now),
             quality: Adaptation::new(hello.caps, screen.lossy),
-            refresh: Refresh::default(),
-            videos: Videos::new(hello.caps, screen.video, sizes.frame_bytes_max()),
-            clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
-            sound: SoundLane::new(hello.caps, screen.has_sound && rights.sound),
-            microphone: MicrophoneLane::new(
-                hello.caps,
-                screen.wants_microphones && rights.microphone,
-            ),
-            background: Background::new(rights.files(screen.files, hello.caps), hello.caps),
-            estimate: SizeEstimate::default(),
-            packed: Vec::new(),
-            scheduling: screen.scheduling,
-            control: Control {
-                hello: true,
-                geometry: true,
-                cursor: CursorChanges::all(),
-                ..Control::default()
-            },
-            barriers: Barriers::default(),
-            echoes: Echoes::default(),
-            frames: Frames::default(),
-            resync: Resync::new(now),
-            limits: Limits::new(now),
-            forget: Region::new(),
-            stalled_since: None,
+            delivery: Delivery::new(screen.scheduling, now),
             rendered: Rendered::default(),
-            input: InputState {
-                buttons: 0,
-                fingers: 0,
-                layout: None,
-                locks: None,
-                pointer_at: None,
-                heard_at: now,
-                held_at: now,
-            },
-            stats: ViewerStats::default(),
-            figures: Figures::default(),
+            channels: Channels::new(hello, screen, &rights),
+            input: InputState::new(now),
+            limits: Limits::new(now),
+            counts: Counts::default(),
             #[cfg(feature = "mutations")]
             mutation: screen.mutation,
         };
         #[cfg(feature = "mutations")]
-        viewer.set_mutation(screen.mutation);
-        viewer.clipboard.set_offers_wanted(hello.caps & ViewerCaps::CLIPBOARD != 0);
-        if hello.version == 0 {
-            viewer.close(
-                CloseCode::Version,
-                "protocol version 0 does not exist; this session speaks 1",
-            );
-        }
+        let viewer = viewer.with_mutation(screen.mutation);
         viewer
     }
 
     #[cfg(feature = "mutations")]
-    fn set_mutation(&mut self, mutation: Option<Mutation>) {
-        self.mutation = mutation;
-        self.queue.set_mutation(mutation);
+    fn with_mutation(mut self, mutation: Option<Mutation>) -> Viewer {
+        self.pending.set_mutation(mutation);
         self.delivery.ledger.set_mutation(mutation);
-        self.refresh.set_mutation(mutation);
-        self.videos.set_mutation(mutation);
+        self.quality.refresh.set_mutation(mutation);
+        self
     }
 
     pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
-        if self.control.close.is_none() {
-            self.control.close = Some((code, reason.to_owned()));
-        }
+        self.control.close(code, reason);
     }
 
     pub(crate) fn grant_cache(&mut self, grant: CacheGrant) {
-        self.control.cache = Some(grant);
+        self.control.grant_cache(grant);
         self.delivery.ledger.outcomes.want();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.control.closed
+        self.control.is_closed()
     }
 
     /// Queues the session's displays, for a viewer that reported displays.
     pub(crate) fn queue_displays(&mut self, displays: impl Iterator<Item = Rect>) {
-        if self.has_displays {
-            self.control.displays = Some(displays.collect());
+        if self.wish.has_displays() {
+            self.control.set_displays(displays);
         }
-    }
-
-    /// An input of this viewer reached a window: the first change in it is its echo.
-    pub(crate) fn await_echo(&mut self, echo: Echo) {
-        self.echoes.await_echo(echo);
     }
 
     /// The cursor changes to be sent.
@@ -411,10 +315,7 @@ impl Viewer {
     }
 
     pub(crate) fn pong(&mut self, number: u32) {
-        if self.control.pongs.len() == PINGS_MAX {
-            self.control.pongs.pop_front();
-        }
-        self.control.pongs.push_back(number);
+        self.control.pong(number);
     }
 
     pub(crate) fn acked(
@@ -425,10 +326,10 @@ impl Viewer {
     ) -> Result<(), Violation> {
         if update > self.delivery.ledger.acked_seq {
             self.applied(&(0..=update), true, now)?;
-            self.videos.acked(update);
+            self.pending.videos.acked(update);
         }
         if presented.is_some() {
-            self.stats.presented = presented;
+            self.counts.stats.presented = presented;
         }
         Ok(())
     }
@@ -437,25 +338,24 @@ impl Viewer {
     /// first: the next one is sent whole.
     fn path_progressed(&mut self, now: Micros) {
         let long = |since: Micros| now.saturating_sub(since) >= ITEM_AGE_MAX;
-        if self.stalled_since.take().is_some_and(long)
+        if self.delivery.progresses().is_some_and(long)
             && !mutated!(self.mutation, WithdrawnStaysFirst)
         {
-            self.queue.forget_withdrawn();
+            self.pending.queue.forget_withdrawn();
         }
     }
 
     /// Something of the screen waits to be sent, other than the refresh of lossy pixels.
     pub(crate) fn has_unsent(&self) -> bool {
-        !self.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
+        !self.pending.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
     }
 
     /// Something waits to be sent or acknowledged, so the transport's statistics are of use.
     pub(crate) fn is_busy(&self) -> bool {
         self.has_unsent()
             || self.delivery.flow.in_flight() > 0
-            || !self.refresh.is_empty()
-            || self.background.waits()
-            || self.sound.as_ref().is_some_and(SoundLane::has_waiting)
+            || !self.quality.refresh.is_empty()
+            || self.channels.have_waiting()
     }
 
     /// Counts a message.
@@ -470,38 +370,35 @@ impl Viewer {
 
     /// It lacks pixels and does not name them. Repeating this costs nothing.
     pub(crate) fn request_resync(&mut self) {
-        self.resync.request();
+        self.pending.resync.request();
     }
 
     fn take_resync(&mut self, now: Micros) {
-        if !self.resync.take(now) {
+        if !self.pending.resync.take(now) {
             return;
         }
         self.control.cursor = CursorChanges::all();
-        let screen = Region::from(self.queue.size().rect());
         self.retained.forget();
-        // COPYs within the whole screen leave it the whole screen.
-        self.queue.stale(&screen, now);
-        self.forget.add(&screen);
-        self.barriers.wait_for(&screen);
+        self.pending.resync(now);
     }
 
     /// The job's pixels were read; they may contain every op up to `tag`.
     pub(crate) fn snapshot(&mut self, job: JobId, tag: u64, now: Micros) {
         let Some(update) = self.delivery.ledger.committed(job) else { return };
-        let uncertain = self.videos.read(job, &update.region, tag, self.queue.passed_op());
-        self.mark_uncertain_stale(&uncertain, now);
-        self.queue.read_done(job.0, tag);
+        let uncertain =
+            self.pending.videos.read(job, &update.region, tag, self.pending.queue.passed_op());
+        self.pending.mark_uncertain_stale(&uncertain, now);
+        self.pending.queue.read_done(job.0, tag);
     }
 
     pub(crate) fn proposals(&mut self, proposals: ProposalStats) {
-        self.stats.proposals.confirmed += proposals.confirmed;
-        self.stats.proposals.refuted += proposals.refuted;
-        self.stats.proposals.late += proposals.late;
+        self.counts.stats.proposals.confirmed += proposals.confirmed;
+        self.counts.stats.proposals.refuted += proposals.refuted;
+        self.counts.stats.proposals.late += proposals.late;
     }
 
     pub(crate) fn encode_took(&mut self, job: JobId, pixels: u64, took: Micros) {
-        self.figures.encode.observe(took);
+        self.counts.figures.encode.observe(took);
         let update = self.delivery.ledger.committed(job);
         if update.is_some_and(|update| update.video) {
             // The time for a frame of a video tells nothing about pixels.
@@ -521,7 +418,7 @@ impl Viewer {
         let bytes = PartBytes { wanted: self.delivery.flow.update_bytes(), most };
         let taken = self.delivery.ledger.encoding(job, commands, bytes);
         if taken && video {
-            self.videos.frame_encoded(job, commands, now);
+            self.pending.videos.frame_encoded(job, commands, now);
         }
         if !taken {
             if !video {
@@ -530,7 +427,7 @@ impl Viewer {
             }
             self.cancelled(job, now);
             if video {
-                self.videos.too_long(job, &mut self.queue, now);
+                self.pending.videos.too_long(job, &mut self.pending.queue, now);
             }
         }
         taken
@@ -543,19 +440,19 @@ impl Viewer {
         }
         let Some(update) = self.delivery.ledger.committed(job) else { return };
         let (area, bytes) = (update.area, update.bytes_on_wire());
-        self.estimate.learn(update.kind, area, bytes);
+        self.pending.estimate.learn(update.kind, area, bytes);
         if update.video {
-            self.videos.encoded(job);
+            self.pending.videos.encoded(job);
         } else {
-            self.refresh.encoded(job, bytes);
+            self.quality.refresh.encoded(job, bytes);
         }
         self.quality.work_ends(job);
         if let Err(echo) = self.delivery.ledger.encoded(job) {
-            self.stats.equal_jobs += u64::from(area > 0);
-            self.refresh.done(job);
+            self.counts.stats.equal_jobs += u64::from(area > 0);
+            self.quality.refresh.done(job);
             // Nothing visible changed, so the echo is still to come.
             if let Some(echo) = echo {
-                self.await_echo(echo);
+                self.pending.await_echo(echo);
             }
         }
     }
@@ -565,15 +462,15 @@ impl Viewer {
         if self.delivery.ledger.committed(job).is_none() {
             return;
         }
-        self.queue.read_cancelled(job.0);
+        self.pending.queue.read_cancelled(job.0);
         self.quality.work_ends(job);
-        self.videos.cancelled(job);
+        self.pending.videos.cancelled(job);
         if let Some(stale) = self.delivery.ledger.cancelled(job) {
-            self.stats.cancelled += 1;
-            self.mark_stale(&stale, now);
+            self.counts.stats.cancelled += 1;
+            self.pending.mark_stale(&stale, now);
         }
         if let Err(Some(echo)) = self.delivery.ledger.encoded(job) {
-            self.await_echo(echo);
+            self.pending.await_echo(echo);
         }
     }
 
@@ -584,227 +481,65 @@ impl Viewer {
             .delivery
             .ledger
             .follow(region, since)
-            .unwrap_or_else(|| Region::from(self.queue.size().rect()));
-        self.mark_stale(&stale, now);
-    }
-
-    /// The viewer lacks these pixels of what it would show after everything committed.
-    fn mark_stale(&mut self, stale: &Region, now: Micros) {
-        self.forget.add(stale);
-        if self.forget.rect_count() > FORGET_RECTS_MAX {
-            self.forget = self.forget.simplified(FORGET_RECTS_MAX / 4);
-        }
-        self.queue.stale_before_copies(stale, now);
-        if self.barriers.is_empty() {
-            return;
-        }
-        self.barriers.sent_again(&self.queue.pending());
-    }
-
-    fn transmit_control(&mut self, screen: &SessionContext<'_>, now: Micros, out: &mut Vec<u8>) {
-        let geometry = self.geometry(screen);
-        let control = &mut self.control;
-        if std::mem::take(&mut control.hello) {
-            let mut name = screen.name.to_owned();
-            name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
-            let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
-            let relative = if self.told.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
-            let files = self.rights.files_caps(screen.files, self.background.caps());
-            let sound = self.sound_caps() | self.microphone_caps();
-            let caps = clipboard | relative | self.datagram_caps() | sound | files;
-            let hello = SessionHello {
-                version: self.version,
-                caps,
-                name,
-                message_bytes_max: VIEWER_MESSAGE_BYTES_MAX as u32,
-            };
-            SessionMessage::Hello(hello).encode(out);
-        }
-        self.transmit_input_received(out);
-        if self.awaits_resumption(now) {
-            return;
-        }
-        let control = &mut self.control;
-        if std::mem::take(&mut control.geometry) {
-            SessionMessage::Geometry(geometry).encode(out);
-            self.first_geometry(
-                geometry.size,
-                geometry.shown.map_or(geometry.size.rect(), |shown| shown.part),
-            );
-        }
-        let control = &mut self.control;
-        if let Some(displays) = control.displays.take() {
-            SessionMessage::Displays(displays).encode(out);
-        }
-        // Before the first update that fills the cache, which is planned after the grant.
-        if let Some(grant) = control.cache.take() {
-            SessionMessage::Cache(grant).encode(out);
-        }
-        while let Some(number) = control.pongs.pop_front() {
-            SessionMessage::Pong(number).encode(out);
-        }
-        // The cursor is replaceable: while the path is full, the newest waits here.
-        if self.local_cursor && self.delivery.flow.may_send_real_time() {
-            control.cursor.transmit(screen.pointer, out);
-        }
-        let is_path_free = self.delivery.flow.may_send_real_time();
-        self.told.transmit(screen.pointer.relative.is_wanted(), is_path_free, out);
-        self.transmit_microphone(out);
-        self.transmit_background_control(out);
-    }
-
-    /// Appends whole messages within the budget; true if there were any.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        screen: &SessionContext<'_>,
-        now: Micros,
-        packer: &mut dyn Packer,
-        out: &mut Vec<u8>,
-    ) -> bool {
-        let start = out.len();
-        if self.control.closed {
-            return false;
-        }
-        self.transmit_control(screen, now, out);
-        self.delivery.flow.control_sent((out.len() - start) as u64);
-        if let Some((code, reason)) = self.control.close.take() {
-            SessionMessage::Close(Close { code, reason: &reason }).encode(out);
-            self.control.closed = true;
-            return true;
-        }
-        if self.awaits_resumption(now) {
-            return out.len() > start;
-        }
-        self.transmit_sound(packer, now, out);
-        self.transmit_late_piece(now, out);
-        self.repeat(packer, now);
-        self.probe_path(packer, now);
-        let (epoch, mut datagram_bytes_sent) = (self.view.epoch, 0);
-        while let Some(at) =
-            self.delivery.ledger.next(now).filter(|_| !self.delivery.ledger.is_full())
-        {
-            let (lane, bytes) = self.delivery.ledger.next_bytes(at);
-            let may_go = self.delivery.flow.may_send(bytes, now);
-            if !(may_go || lane == Lane::RealTime && self.delivery.flow.may_send_real_time()) {
-                break;
-            }
-            if out.len() - start >= self.delivery.flow.chunk_bytes() {
-                // The shell returns once this was sent; until then urgent updates can overtake the
-                // rest.
-                break;
-            }
-            let as_datagram = self.use_datagram(at, lane, packer.datagram_bytes(), now);
-            let more = !self.queue.is_empty();
-            let Viewer { delivery, refresh, videos, stats, figures, estimate, packed, .. } = self;
-            let mut ends_frame = false;
-            let seq = delivery.send(at, as_datagram, more, now, |outgoing| {
-                ends_frame = outgoing.end_of_frame;
-                stats.updates += 1;
-                stats.echoes += u64::from(outgoing.echo.is_some());
-                if let Some(echo) = outgoing.echo {
-                    figures.echo.observe(now.saturating_sub(echo.delivered));
-                }
-                figures.add_commands(&outgoing.command_bytes);
-                stats.overtakes += u64::from(outgoing.overtakes);
-                videos.ended(outgoing.ends, outgoing.seq);
-                refresh.sent(outgoing.job, outgoing.painted(), now);
-                if outgoing.is_last {
-                    refresh.done(outgoing.job);
-                }
-                packed.clear();
-                let update = Update {
-                    seq: outgoing.seq,
-                    after: outgoing.after,
-                    epoch,
-                    echo: outgoing.echo.map(|echo| echo.seq),
-                    end_of_frame: outgoing.end_of_frame,
-                    packed: None,
-                    commands: outgoing.commands,
-                };
-                if as_datagram {
-                    SessionMessage::Update(update).encode(packed);
-                    packer.put_datagram(packed);
-                    datagram_bytes_sent += packed.len();
-                    return Written {
-                        commands: outgoing.commands.len() as u64,
-                        message: packed.len() as u64,
-                    };
-                }
-                // An empty update does not use the packing stream.
-                let packs = !outgoing.commands.is_empty() && !outgoing.is_frame;
-                let how = if packs { packer.pack(outgoing.commands, packed) } else { None };
-                let commands = if how.is_some() { packed } else { outgoing.commands };
-                estimate.learn_packed(
-                    outgoing.kind,
-                    outgoing.commands.len() as u64,
-                    commands.len() as u64,
-                );
-                let before = out.len();
-                SessionMessage::Update(Update { packed: how, commands, ..update }).encode(out);
-                Written { commands: commands.len() as u64, message: (out.len() - before) as u64 }
-            });
-            if self.packed.capacity() > PACKED_BYTES_KEPT {
-                self.packed = Vec::new();
-            }
-            if as_datagram {
-                self.datagram_sent(seq, lane, now);
-            } else if ends_frame {
-                // Nothing after the end of a frame: in one TLS record, the next frame's first part
-                // would delay it.
-                break;
-            }
-        }
-        self.transmit_pieces(now, start, out);
-        if self.delivery.flow.wants_marker() {
-            let end_of_frame = !self.delivery.ledger.frame_open;
-            self.delivery.send_marker(now, |seq| {
-                let before = out.len();
-                SessionMessage::Update(Update {
-                    seq,
-                    after: 0,
-                    epoch,
-                    echo: None,
-                    end_of_frame,
-                    packed: None,
-                    commands: &[],
-                })
-                .encode(out);
-                (out.len() - before) as u64
-            });
-        }
-        // A refresh shows what was drawn before any barrier that waits.
-        if !self.barriers.is_empty()
-            && !self.videos.is_uncertain()
-            && !self.resync.is_pending()
-            && !self.view.is_change_pending()
-        {
-            let before = out.len();
-            self.finish_barriers(out);
-            self.delivery.flow.control_sent((out.len() - before) as u64);
-        }
-        let bytes = out.len() - start + datagram_bytes_sent;
-        self.stats.bytes += bytes as u64;
-        bytes > 0
+            .unwrap_or_else(|| Region::from(self.pending.queue.size().rect()));
+        self.pending.mark_stale(&stale, now);
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.queue.is_empty()
-            && self.queue.in_doubt().is_empty()
-            && !self.resync.is_pending()
-            && !self.videos.has_pending_commands()
-            && !self.view.is_change_pending()
-            && self.refresh.is_empty()
+        self.pending.is_drained()
+            && self.quality.refresh.is_empty()
             && self.delivery.ledger.unsent_len() == 0
             && self.delivery.flow.in_flight() == 0
     }
 
     pub(crate) fn check_invariants(&self) {
-        self.queue.check_invariants();
+        self.pending.check_invariants();
         self.delivery.check_invariants();
-        self.refresh.check_invariants();
-        self.videos.check_invariants(&self.queue);
-        assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");
-        self.echoes.check_invariants();
-        assert!(self.control.pongs.len() <= PINGS_MAX, "at most {PINGS_MAX} pongs wait");
+        self.quality.refresh.check_invariants();
+        self.control.check_invariants();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const SCREEN: Size = Size { width: 640, height: 480 };
+
+    /// What a viewer of a small window says first.
+    pub(crate) fn hello(caps: u32) -> ViewerHello {
+        ViewerHello {
+            version: 1,
+            caps,
+            size: Size { width: 64, height: 48 },
+            message_bytes_max: 1 << 20,
+            name: "test".to_owned(),
+        }
+    }
+
+    /// Calls `work` with what a session of this screen tells its viewers.
+    pub(crate) fn with_context<T>(work: impl FnOnce(&SessionContext<'_>) -> T) -> T {
+        work(&SessionContext {
+            name: "test",
+            size: SCREEN,
+            idle: false,
+            pointer: &Pointer::default(),
+            drawables: &Drawables::new(SCREEN),
+            scheduling: Scheduling::ShortestFirst,
+            lossy: LossyPolicy::Never,
+            video: VideoPolicy::Auto,
+            has_sound: false,
+            wants_microphones: false,
+            encode_work: 0,
+            clipboard: ClipboardPolicy::OFF,
+            files: FilesPolicy::OFF,
+            #[cfg(feature = "mutations")]
+            mutation: None,
+        })
+    }
+
+    /// A viewer that was sent nothing yet.
+    pub(crate) fn viewer(id: u32) -> Viewer {
+        with_context(|screen| Viewer::new(ViewerId(id), &hello(0), screen, Rights::ALL, 0))
     }
 }

@@ -7,6 +7,7 @@ use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMess
 use thinc_region::Size;
 
 use crate::input::relative::RelativeWish;
+use crate::viewer::ViewerId;
 
 /// A cursor's image as the shell made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(crate) struct Pointer {
     pub(crate) moved_by_distance: bool,
     pub(crate) shown: bool,
     pub(crate) relative: RelativeWish,
+    /// The viewer that moved X's pointer last.
+    pub(crate) moved_by: Option<ViewerId>,
 }
 
 impl Pointer {

@@ -26,7 +26,7 @@ impl Session {
 
     /// A program owns the selection, in these formats; without formats, nobody does.
     pub fn handle_clip_owned(&mut self, selection: Selection, formats: ClipFormats) {
-        self.clipboard.owned(selection, formats, &mut self.viewers);
+        self.clipboard.owned(selection, formats, self.viewers.all_mut());
     }
 
     /// A program pastes what the session owns for a viewer; [`ClipRequest::Provide`] answers.
@@ -37,18 +37,18 @@ impl Session {
         format: ClipFormat,
         now: Micros,
     ) {
-        self.clipboard.wanted(ticket, selection, format, &mut self.viewers, now);
+        self.clipboard.wanted(ticket, selection, format, self.viewers.all_mut(), now);
     }
 
     /// The program that wanted it is gone.
     pub fn handle_clip_unwanted(&mut self, ticket: u32) {
-        self.clipboard.unwanted(ticket, &mut self.viewers);
+        self.clipboard.unwanted(ticket, self.viewers.all_mut());
     }
 
     /// Answers [`ClipRequest::Fetch`].
     pub fn handle_clip_content(&mut self, id: u32, content: Result<Vec<u8>, ClipEnd>, now: Micros) {
-        self.clipboard.content(id, content, &mut self.viewers, now);
-        self.clipboard.handle_events(&mut self.viewers, now);
+        self.clipboard.content(id, content, self.viewers.all_mut(), now);
+        self.clipboard.handle_events(self.viewers.all_mut(), now);
     }
 
     /// What the shell shall do next with the X server's selections; to be polled after viewers'
@@ -57,10 +57,12 @@ impl Session {
         if self
             .viewers
             .iter()
-            .any(|viewer| viewer.clipboard.poll_deadline().is_some_and(|at| at <= now))
+            .any(|viewer| viewer.channels.clipboard.poll_deadline().is_some_and(|at| at <= now))
         {
-            self.viewers.iter_mut().for_each(|viewer| viewer.clipboard.handle_timeout(now));
-            self.clipboard.handle_events(&mut self.viewers, now);
+            self.viewers
+                .iter_mut()
+                .for_each(|viewer| viewer.channels.clipboard.handle_timeout(now));
+            self.clipboard.handle_events(self.viewers.all_mut(), now);
         }
         self.clipboard.poll()
     }
@@ -71,8 +73,8 @@ impl Session {
         message: &ClipMessage,
         now: Micros,
     ) -> Result<(), Violation> {
-        let taken = self.viewers[at].clipboard.handle(message, now);
-        self.clipboard.handle_events(&mut self.viewers, now);
+        let taken = self.viewers[at].channels.clipboard.handle(message, now);
+        self.clipboard.handle_events(self.viewers.all_mut(), now);
         Ok(taken?)
     }
 }

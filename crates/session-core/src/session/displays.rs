@@ -59,7 +59,7 @@ impl Session {
     pub fn controller(&self) -> Option<ViewerId> {
         let is_only = self.viewers.iter().filter(|viewer| viewer.rights.size).count() == 1;
         let may = |viewer: &&Viewer| {
-            viewer.resizes && viewer.rights.size && (is_only || !viewer.chooses_view())
+            viewer.wish.may_control(&viewer.rights) && (is_only || !viewer.pending.chooses_view())
         };
         self.viewers.iter().rev().find(may).map(|viewer| viewer.id)
     }
@@ -67,10 +67,10 @@ impl Session {
     /// The outputs in the driver's geometry block, at each GEOMETRY record, even if the screen's
     /// size did not change.
     pub fn handle_outputs(&mut self, outputs: &[Rect]) {
-        let size = self.size;
+        let size = self.screen.size;
         let same = |arrangement: &Arrangement| arrangement.rects().eq(outputs.iter().copied());
         self.outputs.found(same, |scale| Arrangement::found(outputs, size, scale));
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut() {
             viewer.queue_displays(self.outputs.current.rects());
         }
     }
@@ -91,8 +91,7 @@ impl Session {
         has_displays: bool,
     ) {
         let viewer = &mut self.viewers[at];
-        viewer.wanted = wanted;
-        viewer.has_displays |= has_displays;
+        viewer.wish.set(wanted, has_displays);
         viewer.queue_displays(self.outputs.current.rects());
         let id = viewer.id;
         if self.controller() == Some(id) {
@@ -114,7 +113,7 @@ impl Session {
         let Some(wanted) = self
             .controller()
             .and_then(|id| self.viewer(id))
-            .and_then(|viewer| viewer.wanted.clone())
+            .and_then(|viewer| viewer.wish.wanted().cloned())
         else {
             return;
         };

@@ -26,13 +26,13 @@ impl Session {
     /// A viewer's end of the files channel, for offers, answers and content; what it says is sent
     /// by `poll_transmit`. None if there is no such viewer.
     pub fn files(&mut self, id: ViewerId) -> Option<&mut Endpoint> {
-        self.viewer_mut(id).map(|viewer| &mut viewer.background.files)
+        self.viewer_mut(id).map(|viewer| &mut viewer.channels.background.files)
     }
 
     /// True if this viewer is offered what programs print.
     pub fn prints(&self, id: ViewerId) -> bool {
         self.viewer(id).is_some_and(|viewer| {
-            let policy = viewer.rights.files(self.files, viewer.background.caps());
+            let policy = viewer.rights.files(self.files, viewer.channels.background.caps());
             policy.printing == Printing::Sends
         })
     }
@@ -51,8 +51,8 @@ impl Session {
     /// deadlines.
     pub fn poll_file_event(&mut self, now: Micros) -> Option<(ViewerId, FileEvent)> {
         self.now = self.now.max(now);
-        for viewer in &mut self.viewers {
-            let files = &mut viewer.background.files;
+        for viewer in self.viewers.iter_mut() {
+            let files = &mut viewer.channels.background.files;
             if files.poll_deadline().is_some_and(|at| at <= now) {
                 files.handle_timeout(now);
             }
@@ -69,6 +69,6 @@ impl Session {
         message: &FileMessage,
         now: Micros,
     ) -> Result<(), Violation> {
-        Ok(self.viewers[at].background.files.handle(message, now)?)
+        Ok(self.viewers[at].channels.background.files.handle(message, now)?)
     }
 }

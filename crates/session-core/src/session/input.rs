@@ -114,14 +114,15 @@ impl Session {
     fn move_pointer_by(&mut self, at: usize, (dx, dy): (i32, i32)) -> Result<(), Violation> {
         let viewer = &mut self.viewers[at];
         viewer.input.pointer_at = None;
-        self.moved_by = Some(viewer.id);
+        self.pointer.moved_by = Some(viewer.id);
         self.pointer.at = None;
         self.pointer.moved_by_distance = true;
         let pixels = u64::from(dx.unsigned_abs()) + u64::from(dy.unsigned_abs());
-        self.pointer.relative.handle_motion(pixels, self.size);
+        self.pointer.relative.handle_motion(pixels, self.screen.size);
         let inside = |at: i32, by: i32, edge: u32| (at + by).clamp(0, edge.cast_signed() - 1);
         let (x, y) = self.input_tracker.pointer();
-        let (x, y) = (inside(x, dx, self.size.width), inside(y, dy, self.size.height));
+        let (x, y) =
+            (inside(x, dx, self.screen.size.width), inside(y, dy, self.screen.size.height));
         self.input_tracker.set_pointer(x, y);
         self.requests.push_move_by(dx, dy)
     }
@@ -131,12 +132,12 @@ impl Session {
         let (x, y) = self.clamp(x, y);
         let (from_x, from_y) = self.input_tracker.pointer();
         let pixels = u64::from(x.abs_diff(from_x)) + u64::from(y.abs_diff(from_y));
-        self.pointer.relative.handle_motion(pixels, self.size);
+        self.pointer.relative.handle_motion(pixels, self.screen.size);
         self.input_tracker.set_pointer(x, y);
         // The position that an application chose is no longer the newest.
         self.pointer.at = None;
         self.pointer.moved_by_distance = false;
-        self.moved_by = Some(viewer);
+        self.pointer.moved_by = Some(viewer);
         self.requests.push_move(x, y);
     }
 
@@ -146,7 +147,7 @@ impl Session {
         let Viewer { id, input: InputState { pointer_at, .. }, .. } = self.viewers[at];
         if let Some(place) = pointer_at
             && self.pointer.at.is_none()
-            && self.moved_by.is_some_and(|mover| mover != id)
+            && self.pointer.moved_by.is_some_and(|mover| mover != id)
         {
             self.move_pointer(id, place);
         }
@@ -155,7 +156,7 @@ impl Session {
     fn clamp(&self, x: u16, y: u16) -> (i32, i32) {
         let edge =
             |value: u16, edge: u32| u32::from(value).min(edge.saturating_sub(1)).cast_signed();
-        (edge(x, self.size.width), edge(y, self.size.height))
+        (edge(x, self.screen.size.width), edge(y, self.screen.size.height))
     }
 
     /// A message of this viewer has arrived: X may go on repeating the keys that it holds.
@@ -169,7 +170,7 @@ impl Session {
 
     /// Releases the keys of unresponsive viewers.
     pub(super) fn release_unresponsive(&mut self, now: Micros) {
-        for viewer in &self.viewers {
+        for viewer in self.viewers.iter() {
             self.requests.release_unresponsive(viewer.id, viewer.input.heard_at, now);
         }
     }

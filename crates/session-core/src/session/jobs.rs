@@ -149,8 +149,9 @@ impl Session {
     /// # Panics
     /// If a later job of this viewer was rendered before: shadows are planned in the order of jobs.
     pub fn render(&mut self, job: Job, with: &mut impl Render) -> Option<PlannedJob> {
-        let (size, now) = (self.size, self.now);
-        let viewer = self.viewer_mut(job.viewer).filter(|viewer| viewer.epoch() == job.epoch)?;
+        let (size, now) = (self.screen.size, self.now);
+        let viewer =
+            self.viewer_mut(job.viewer).filter(|viewer| viewer.pending.epoch() == job.epoch)?;
         if viewer.rendered.begin(&job) {
             with.reset(job.view.map_or(size, |view| view.size()));
         }
@@ -226,13 +227,13 @@ impl Viewer {
             if tag > job.translated { (0, plan.refuted) } else { (plan.refuted, 0) };
         self.proposals(ProposalStats { confirmed: plan.confirmed, refuted, late });
         if let Some(areas) = plan.video_areas {
-            self.report_video_areas(areas, now);
+            self.pending.report_video_areas(areas, self.delivery.flow.rate(), now);
         }
         if let Some(new) = &plan.fully_changed {
-            self.fully_changed(new, now);
+            self.pending.fully_changed(new, self.delivery.flow.rate(), now);
         }
         if let (Some(frame), Some(region)) = (&job.video, &plan.moving_text) {
-            self.videos.moving_text(frame.stream, region);
+            self.pending.moving_text(frame.stream, region);
         }
     }
 }

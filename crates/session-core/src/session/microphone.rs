@@ -42,7 +42,7 @@ impl Session {
     /// The viewer whose microphone is heard, and how its packets are coded.
     pub fn heard_microphone(&self) -> Option<(ViewerId, SoundFormat)> {
         let id = self.sound.microphone.heard?;
-        Some((id, self.viewer(id)?.microphone.as_ref()?.given()?))
+        Some((id, self.viewer(id)?.channels.microphone.as_ref()?.given()?))
     }
 
     /// A packet of a viewer's microphone; true if it is to be played. A violation ends that
@@ -110,7 +110,7 @@ impl Session {
         let preferred = self.preferred_microphone();
         let gives = |viewer: &Viewer| {
             viewer.rights.microphone
-                && viewer.microphone.as_ref().is_some_and(|lane| lane.given().is_some())
+                && viewer.channels.microphone.as_ref().is_some_and(|lane| lane.given().is_some())
         };
         let given = |id: Option<ViewerId>| {
             id.filter(|&id| self.viewer(id).is_some_and(gives) && preferred.is_some())
@@ -118,7 +118,7 @@ impl Session {
         let heard = given(preferred).or_else(|| given(self.sound.microphone.heard));
         self.sound.microphone.heard = heard;
         let now = self.now;
-        for viewer in &mut self.viewers {
+        for viewer in self.viewers.iter_mut() {
             let id = Some(viewer.id);
             viewer.want_microphone(preferred.is_some() && (id == preferred || id == heard), now);
         }
@@ -127,11 +127,12 @@ impl Session {
 
 /// It may be heard, and its person has not refused.
 fn is_candidate(viewer: &Viewer) -> bool {
-    viewer.rights.microphone && viewer.microphone.as_ref().is_some_and(|lane| lane.is_candidate())
+    viewer.rights.microphone
+        && viewer.channels.microphone.as_ref().is_some_and(|lane| lane.is_candidate())
 }
 
 fn is_asked(viewer: &Viewer) -> bool {
-    viewer.microphone.as_ref().is_some_and(|lane| lane.is_wanted())
+    viewer.channels.microphone.as_ref().is_some_and(|lane| lane.is_wanted())
 }
 
 #[cfg(test)]

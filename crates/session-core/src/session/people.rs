@@ -41,7 +41,7 @@ impl Session {
 
     /// The session has this name from now on, which viewers are told.
     pub fn rename(&mut self, name: &str) {
-        self.name = name.to_owned();
+        self.config.name = name.to_owned();
         self.viewers.iter_mut().for_each(|viewer| viewer.told.news.set_name(name));
     }
 

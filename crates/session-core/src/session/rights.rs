@@ -18,7 +18,7 @@ impl Session {
     /// From now on the viewer may do this. What it holds and may hold no more is released, what it
     /// has typed and X has not received is dropped, and what it copied is given up.
     pub fn set_rights(&mut self, id: ViewerId, rights: Rights) {
-        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
+        let Some(at) = self.viewers.position(id) else { return };
         let before = self.viewers[at].rights;
         if before == rights {
             return;
@@ -36,15 +36,15 @@ impl Session {
         }
         let policy = rights.clipboard(self.clipboard.policy);
         if policy != before.clipboard(self.clipboard.policy) {
-            self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
-            let end = &mut self.viewers[at].clipboard;
+            self.clipboard.remove_viewer(id, self.viewers.all_mut(), self.now);
+            let end = &mut self.viewers[at].channels.clipboard;
             end.set_policy(policy);
             self.clipboard.add_viewer(end);
         }
         if rights.files != before.files {
             let viewer = &mut self.viewers[at];
-            let policy = rights.files(self.files, viewer.background.caps());
-            viewer.background.files.set_policy(policy);
+            let policy = rights.files(self.files, viewer.channels.background.caps());
+            viewer.channels.background.files.set_policy(policy);
         }
         if self.controller() != controller {
             self.request_size();

@@ -44,30 +44,31 @@ impl Background {
 impl Viewer {
     /// Something of the display waits to be sent.
     fn shows(&self) -> bool {
-        !self.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
+        !self.pending.queue.is_empty() || self.delivery.ledger.unsent_len() > 0
     }
 
     /// Offers of the clipboard, requests and answers: a few bytes each.
     pub(super) fn transmit_background_control(&mut self, out: &mut Vec<u8>) {
-        while let Some(message) = self.clipboard.poll_control() {
+        while let Some(message) = self.channels.clipboard.poll_control() {
             SessionMessage::Clip(message).encode(out);
         }
-        while let Some(message) = self.background.files.poll_control() {
+        while let Some(message) = self.channels.background.files.poll_control() {
             SessionMessage::File(message).encode(out);
         }
     }
 
     /// Bytes of the next piece that waits; 0 if none does.
     fn piece_bytes(&self, now: Micros) -> usize {
-        match self.clipboard.piece_bytes(now) {
-            0 => self.background.files.piece_bytes(now),
+        match self.channels.clipboard.piece_bytes(now) {
+            0 => self.channels.background.files.piece_bytes(now),
             bytes => bytes,
         }
     }
 
     /// Sends one piece that the display has delayed for too long, unless an input response is next.
     pub(super) fn transmit_late_piece(&mut self, now: Micros, out: &mut Vec<u8>) {
-        let late = self.background.waits_since.is_some_and(|since| now >= since + WAIT_MAX);
+        let late =
+            self.channels.background.waits_since.is_some_and(|since| now >= since + WAIT_MAX);
         let is_input_response = || {
             self.delivery
                 .ledger
@@ -83,10 +84,10 @@ impl Viewer {
     /// would be shown only after them.
     pub(super) fn transmit_pieces(&mut self, now: Micros, start: usize, out: &mut Vec<u8>) {
         if self.piece_bytes(now) == 0 {
-            self.background.waits_since = None;
+            self.channels.background.waits_since = None;
             return;
         }
-        self.background.waits_since.get_or_insert(now);
+        self.channels.background.waits_since.get_or_insert(now);
         if self.shows() || out.len() > start {
             return;
         }
@@ -101,20 +102,21 @@ impl Viewer {
         if bytes == 0 || !self.delivery.flow.may_send(bytes as u64, now) {
             return false;
         }
-        let clip = self.clipboard.poll_piece(bytes, now).map(SessionMessage::Clip);
-        let file = || self.background.files.poll_piece(bytes, now).map(SessionMessage::File);
+        let clip = self.channels.clipboard.poll_piece(bytes, now).map(SessionMessage::Clip);
+        let file =
+            || self.channels.background.files.poll_piece(bytes, now).map(SessionMessage::File);
         let Some(piece) = clip.or_else(file) else { return false };
         let before = out.len();
         piece.encode(out);
         self.delivery.flow.control_sent((out.len() - before) as u64);
-        self.background.waits_since = None;
+        self.channels.background.waits_since = None;
         true
     }
 
     /// When a piece may be sent without an event; None if only an acknowledgement or an idle
     /// display helps.
     pub(super) fn background_deadline(&self, now: Micros) -> Option<Micros> {
-        let since = self.background.waits_since.filter(|_| self.piece_bytes(now) > 0);
+        let since = self.channels.background.waits_since.filter(|_| self.piece_bytes(now) > 0);
         let leaves = since.and_then(|since| {
             if self.shows() {
                 Some(since + WAIT_MAX).filter(|&at| at > now)
@@ -122,7 +124,10 @@ impl Viewer {
                 self.delivery.flow.room_at(now)
             }
         });
-        let timeouts = [self.clipboard.poll_deadline(), self.background.files.poll_deadline()];
+        let timeouts = [
+            self.channels.clipboard.poll_deadline(),
+            self.channels.background.files.poll_deadline(),
+        ];
         leaves.into_iter().chain(timeouts.into_iter().flatten()).min()
     }
 }

@@ -5,6 +5,7 @@
 use thinc_protocol::session::SessionMessage;
 use thinc_region::Region;
 
+use super::pending::Pending;
 use super::{Viewer, Violation};
 use crate::delivery::ledger::JobId;
 
@@ -53,7 +54,7 @@ impl Barriers {
         self.0.len()
     }
 
-    fn push(&mut self, viewer_number: u32, driver_number: u32) -> Result<(), Violation> {
+    pub(super) fn push(&mut self, viewer_number: u32, driver_number: u32) -> Result<(), Violation> {
         if self.0.len() >= BARRIERS_MAX {
             return Err(Violation::Barriers(BARRIERS_MAX));
         }
@@ -75,7 +76,13 @@ impl Barriers {
 
     /// The driver's records up to this one have arrived, after which this waits to be committed by
     /// `next_job` or later.
-    fn reached(&mut self, driver_number: u32, waiting: &Region, copies: bool, next_job: JobId) {
+    pub(super) fn reached(
+        &mut self,
+        driver_number: u32,
+        waiting: &Region,
+        copies: bool,
+        next_job: JobId,
+    ) {
         for barrier in self.0.iter_mut().filter(|barrier| barrier.driver_number == driver_number) {
             if matches!(barrier.state, State::Requested) {
                 barrier.state =
@@ -167,30 +174,21 @@ impl Viewer {
         viewer_number: u32,
         driver_number: u32,
     ) -> Result<(), Violation> {
-        self.barriers.push(viewer_number, driver_number)
+        self.pending.barriers.push(viewer_number, driver_number)
     }
 
     /// Barriers that the driver has not answered, for a new driver.
     pub(crate) fn barriers_requested(&self) -> impl Iterator<Item = u32> {
-        self.barriers.requested()
+        self.pending.barriers.requested()
     }
 
-    /// The driver's records up to this barrier have arrived: what is pending now must be sent
-    /// first.
+    /// The driver's records up to this barrier have arrived.
     pub(crate) fn driver_barrier(&mut self, driver_number: u32) {
-        let mut waiting = self.queue.pending();
-        // Pixels in doubt are certain once they were compared.
-        waiting.add(self.queue.in_doubt());
-        for copy in self.queue.copies() {
-            // If the COPYs are given up, their destinations are pixels to wait for.
-            waiting.add(&copy.region);
-        }
-        let copies = self.queue.copies().next().is_some();
-        self.barriers.reached(driver_number, &waiting, copies, self.delivery.ledger.next_job());
+        self.pending.driver_barrier(driver_number, self.delivery.ledger.next_job());
     }
 
     pub(super) fn finish_barriers(&mut self, out: &mut Vec<u8>) {
-        let Viewer { barriers, queue, delivery, .. } = self;
+        let Viewer { pending: Pending { barriers, queue, .. }, delivery, .. } = self;
         let progress = Progress {
             copies_wait: queue.copies().next().is_some(),
             oldest_unsent: delivery.ledger.unsent().next().map(|update| update.id),

@@ -6,17 +6,19 @@ use thinc_protocol::Micros;
 use thinc_protocol::commands::Commands;
 use thinc_region::Region;
 
+use super::pending::Pending;
 use super::{SessionContext, Viewer};
 use crate::delivery::Delivery;
 use crate::delivery::ledger::{
-    Commit, FRAME_AGE_MAX, Job, JobHints, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
+    Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
 use crate::quality::{ENCODE_TIME_MAX, Quality};
 use crate::queue::command_queue::{Kinds, Lane};
 use crate::queue::copies::TakenCopies;
 use crate::queue::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
-use crate::video::Coding;
+use crate::screen::drawable::Part;
+use crate::video::{Coding, VideoFrame};
 
 /// Fewest pixels of a job that is limited by encoding time: 16 ms for content that takes twenty
 /// times the usual.
@@ -30,7 +32,7 @@ const INLINE_TIME: Micros = 1_500;
 const PLAIN_INLINE_BYTES: u64 = 512 * 1024;
 
 /// What is committed next.
-struct NextCommit {
+pub(super) struct NextCommit {
     picked: Picked,
     /// The part of it that is only compared.
     verify: Region,
@@ -39,6 +41,12 @@ struct NextCommit {
 }
 
 impl NextCommit {
+    /// Its pixels that were drawn: what is compared or refreshed tells nothing about the cost of
+    /// its kind.
+    pub(super) fn drawn_area(&self) -> u64 {
+        if self.is_refresh { 0 } else { self.picked.region.area() - self.verify.area() }
+    }
+
     fn pixels(picked: Picked) -> NextCommit {
         NextCommit { picked, verify: Region::new(), is_refresh: false }
     }
@@ -47,8 +55,8 @@ impl NextCommit {
 impl Viewer {
     /// Pending pixels are due: X sleeps, they are old, or a barrier waits for them.
     fn is_due(&self, idle: bool, now: Micros) -> bool {
-        let Some(oldest) = self.queue.oldest() else { return false };
-        idle || now >= oldest + RECORD_AGE_MAX || self.barriers.is_draining()
+        let Some(oldest) = self.pending.queue.oldest() else { return false };
+        idle || now >= oldest + RECORD_AGE_MAX || self.pending.barriers.is_draining()
     }
 
     fn room(&mut self, encode_work: Micros, now: Micros) -> Room {
@@ -56,8 +64,9 @@ impl Viewer {
         // updates.
         let crowded = self.delivery.ledger.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX
             || encode_work >= ENCODE_TIME_MAX;
-        let late = self.stalled_since.is_some() && !self.delivery.flow.may_send(u64::MAX, now);
-        let read_in_time = self.view.transform.map_or(u64::MAX, |by| by.view_area(JOB_AREA_MAX));
+        let late = self.delivery.is_stalled() && !self.delivery.flow.may_send(u64::MAX, now);
+        let read_in_time =
+            self.pending.transform().map_or(u64::MAX, |by| by.view_area(JOB_AREA_MAX));
         let encoded_in_time = self.quality.work_area(ENCODE_TIME_MAX.saturating_sub(encode_work));
         Room {
             whole_bytes: self.delivery.flow.rate() * (FRAME_AGE_MAX / 2) / 1_000_000,
@@ -80,17 +89,18 @@ impl Viewer {
         if let Some(until) = self.retained.awaited() {
             return Some(until);
         }
-        let refresh = self.resync.due().into_iter().chain(self.view.due());
-        let lossy = self.refresh.due().filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
-        let doubt = scheduler::doubt_due(&self.queue, idle)
+        let refresh = self.pending.resync.due().into_iter().chain(self.pending.view.due());
+        let lossy =
+            self.quality.refresh.due().filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
+        let doubt = scheduler::doubt_due(&self.pending.queue, idle)
             .filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
         let blocked = self.delivery.ledger.unsent_len() >= UNSENT_MAX
             || self.delivery.flow.commit_room(now) == 0 && !self.delivery.flow.may_send_real_time();
-        let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_due(idle, now));
-        let rest = self.videos.rests_at(now).filter(|_| !self.refresh.is_empty());
+        let oldest = self.pending.queue.oldest().filter(|_| !blocked && !self.is_due(idle, now));
+        let rest = self.pending.videos.rests_at(now).filter(|_| !self.quality.refresh.is_empty());
         let doubt = doubt.filter(|&due| due > now);
         let waits = self.delivery.ledger.unsent_len() > 0
-            || !self.queue.is_empty() && self.is_due(idle, now)
+            || !self.pending.queue.is_empty() && self.is_due(idle, now)
             || lossy.is_some_and(|due| due <= now);
         let lossy = lossy.filter(|&due| due > now);
         let paced = self.delivery.flow.room_at(now).filter(|_| waits);
@@ -100,7 +110,7 @@ impl Viewer {
             .chain(doubt)
             .chain(lossy)
             .chain(rest)
-            .chain(self.videos.keyframe_due(&self.queue, now))
+            .chain(self.pending.videos.keyframe_due(&self.pending.queue, now))
             .chain(self.frames_due(now))
             .chain(paced)
             .chain(self.background_deadline(now))
@@ -113,9 +123,9 @@ impl Viewer {
     fn pick(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<NextCommit> {
         if self.is_due(screen.idle, now) {
             let input_response =
-                self.queue.items().iter().any(|item| item.origin.lane == Lane::RealTime);
+                self.pending.queue.items().iter().any(|item| item.origin.lane == Lane::RealTime);
             if !input_response
-                && self.refresh.is_overdue(now)
+                && self.quality.refresh.is_overdue(now)
                 && let Some(next) = self.pick_refresh(screen, now)
             {
                 return Some(next);
@@ -124,17 +134,18 @@ impl Viewer {
             let before = |rank| self.delivery.ledger.bytes_before(rank, now);
             let frame_decision = |stream| self.frame_decision(stream, now);
             let picked = scheduler::pick(
-                &self.queue,
-                &self.estimate,
+                &self.pending.queue,
+                &self.pending.estimate,
                 room,
                 before,
                 frame_decision,
-                self.scheduling,
+                self.delivery.scheduling(),
                 now,
             );
             // Only COPYs are queued: they take a few bytes, and all later drawings wait behind
             // them.
-            let since = self.queue.oldest().filter(|_| self.queue.items().is_empty());
+            let since =
+                self.pending.queue.oldest().filter(|_| self.pending.queue.items().is_empty());
             let only_copies =
                 since.filter(|&since| room.bytes > before(Rank::new(Lane::Normal, 0, since, now)));
             if let Some(picked) = picked.or_else(|| only_copies.map(Picked::nothing)) {
@@ -142,20 +153,24 @@ impl Viewer {
             }
             self.delay_frames(now);
         }
-        if self.videos.has_pending_commands() && self.room(screen.encode_work, now).bytes > 0 {
+        if self.pending.videos.has_pending_commands()
+            && self.room(screen.encode_work, now).bytes > 0
+        {
             return Some(NextCommit::pixels(Picked::nothing(now)));
         }
         self.pick_doubt(screen, now).or_else(|| self.pick_refresh(screen, now))
     }
 
     fn pick_doubt(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<NextCommit> {
-        let due = scheduler::doubt_due(&self.queue, screen.idle)?;
+        let due = scheduler::doubt_due(&self.pending.queue, screen.idle)?;
         let crowded = self.delivery.ledger.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME_MAX;
-        if now < due && !self.barriers.is_draining() || crowded || self.delivery.flow.room(now) == 0
+        if now < due && !self.pending.barriers.is_draining()
+            || crowded
+            || self.delivery.flow.room(now) == 0
         {
             return None;
         }
-        let verify = scheduler::pick_doubt(&mut self.queue, self.sizes.area_max())?;
+        let verify = scheduler::pick_doubt(&mut self.pending.queue, self.sizes.area_max())?;
         Some(NextCommit {
             picked: Picked { region: verify.clone(), ..Picked::nothing(now) },
             verify,
@@ -173,7 +188,9 @@ impl Viewer {
         if bytes == 0 {
             return None;
         }
-        let Viewer { refresh, delivery: Delivery { ledger, flow, .. }, queue, videos, .. } = self;
+        let Viewer { quality, delivery: Delivery { ledger, flow, .. }, pending, .. } = self;
+        let Pending { queue, videos, .. } = pending;
+        let refresh = &mut quality.refresh;
         let settle = |region: &mut Region| {
             ledger.settle(region);
             // A commit includes all queued COPYs.
@@ -208,25 +225,27 @@ impl Viewer {
         else {
             return;
         };
-        let drawn = self.queue.pending();
+        let drawn = self.pending.queue.pending();
         if let Some(taken) = self.delivery.ledger.withdraw(&drawn, before) {
-            self.stalled_since.get_or_insert(now);
+            self.delivery.stalls(now);
             self.withdrawn(&taken, now);
         }
     }
 
     fn withdrawn(&mut self, taken: &Withdrawn, now: Micros) {
-        self.stats.withdrawn += 1;
-        self.mark_stale(&taken.stale, now);
-        self.queue.withdraw(&taken.region, taken.since, taken.echo);
+        self.counts.stats.withdrawn += 1;
+        self.pending.mark_stale(&taken.stale, now);
+        self.pending.queue.withdraw(&taken.region, taken.since, taken.echo);
     }
 
     /// An input response is small and looked at, so it is lossless; so is what is small for this
     /// path. A comparison is no refresh: lossy pixels in it have their own time.
     fn job_quality(&self, lane: Lane, region: &Region, verify: &Region, now: Micros) -> Quality {
-        let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
-        let waiting = if self.frames.is_lossy() || !verify.is_empty() { u64::MAX } else { waiting };
-        let outpaces_path = self.videos.outpaces_path(region, now);
+        let waiting =
+            region.area() + self.pending.queue.items().iter().map(|item| item.area).sum::<u64>();
+        let waiting =
+            if self.pending.frames.is_lossy() || !verify.is_empty() { u64::MAX } else { waiting };
+        let outpaces_path = self.pending.videos.outpaces_path(region, now);
         let lossy = if outpaces_path {
             self.quality.lossy_reduced(waiting)
         } else {
@@ -236,6 +255,71 @@ impl Viewer {
         Quality { entropy: self.quality.entropy(), lossy }
     }
 
+    /// Commits the frame of a stream whose pixels these are.
+    fn commit_frame(
+        &mut self,
+        stream: u16,
+        id: JobId,
+        next: &NextCommit,
+        now: Micros,
+    ) -> Option<VideoFrame> {
+        let queueing_delay = self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left());
+        let (job, rates) = ((id, &next.picked.region), self.path_rates());
+        self.pending.videos.commit(stream, job, next.is_refresh, rates, queueing_delay, now)
+    }
+
+    /// The quality of a job's pixels, which the refresh of lossy pixels takes note of.
+    fn decide_quality(
+        &mut self,
+        id: JobId,
+        next: &NextCommit,
+        is_frame: bool,
+        now: Micros,
+    ) -> Quality {
+        let Picked { region, lane, bytes, .. } = &next.picked;
+        let mut quality = self.job_quality(*lane, region, &next.verify, now);
+        if next.is_refresh {
+            quality.lossy = None;
+            let takes = bytes * 1_000_000 / self.delivery.flow.rate().max(1);
+            self.quality.refresh.committed(id, region, takes, now);
+        }
+        if quality.lossy.is_some() || is_frame {
+            self.quality.refresh.lossy_committed(id);
+        }
+        quality
+    }
+
+    /// True if a job is encoded at once, and not by a worker, whose work is counted.
+    fn decide_place(&mut self, id: JobId, next: &NextCommit, coding: Option<Coding>) -> bool {
+        let Picked { region, lane, bytes, .. } = &next.picked;
+        let inline = match coding {
+            None => {
+                let work = self.quality.work_time(region.area());
+                *lane == Lane::RealTime || *bytes <= SMALL_BYTES || work <= INLINE_TIME
+            }
+            Some(Coding::Plain) => *bytes <= PLAIN_INLINE_BYTES,
+            Some(Coding::H264 { .. }) => false,
+        };
+        // A stream has one job at a time, so workers are never short of room for it.
+        if !inline && coding.is_none() {
+            self.quality.work_begins(id, region.area());
+        }
+        inline
+    }
+
+    /// What is known of the pixels that a job reads.
+    fn parts(&self, region: &Region, screen: &SessionContext<'_>) -> Vec<Part> {
+        let (extents, mut parts) = (region.extents(), Vec::new());
+        match self.pending.transform() {
+            None => screen.drawables.parts(&extents, &mut parts),
+            Some(by) => {
+                screen.drawables.parts(&by.source(&extents), &mut parts);
+                by.map_parts(&mut parts, &extents);
+            }
+        }
+        parts
+    }
+
     /// Commits what is sent next.
     pub(crate) fn poll_job(&mut self, screen: &SessionContext<'_>, now: Micros) -> Option<Job> {
         self.take_view(screen.size, now);
@@ -243,122 +327,107 @@ impl Viewer {
         self.take_lost(now);
         self.withdraw(now);
         if self.awaits_resumption(now)
-            || self.control.close.is_some()
+            || self.control.is_closing()
             || self.delivery.ledger.unsent_len() >= UNSENT_MAX
         {
             return None;
         }
         self.quality.update(self.delivery.flow.measured_rate(), now);
-        self.videos.update(self.delivery.flow.measured_rate(), &mut self.queue, now);
-        let NextCommit { picked, verify, is_refresh } = self.pick(screen, now)?;
-        let Picked { mut region, lane, bytes, since, kinds, stream } = picked;
-        if lane == Lane::Normal && stream.is_none() {
-            region = self.whole_tiles(region);
+        self.pending.videos.update(
+            self.delivery.flow.measured_rate(),
+            &mut self.pending.queue,
+            now,
+        );
+        let mut next = self.pick(screen, now)?;
+        if next.picked.lane == Lane::Normal && next.picked.stream.is_none() {
+            next.picked.region = self.whole_tiles(next.picked.region);
         }
+        self.commit(next, screen, now)
+    }
+
+    /// Commits this; None if there is nothing to send.
+    fn commit(
+        &mut self,
+        next: NextCommit,
+        screen: &SessionContext<'_>,
+        now: Micros,
+    ) -> Option<Job> {
+        let NextCommit { picked: Picked { region, lane, bytes, since, kinds, stream }, .. } = &next;
+        let (lane, bytes, since, kinds) = (*lane, *bytes, *since, *kinds);
         if lane == Lane::RealTime {
             self.delivery.flow.spend_real_time(bytes);
-            if let Some(taken) = self.delivery.ledger.withdraw_overlapping(&region) {
+            if let Some(taken) = self.delivery.ledger.withdraw_overlapping(region) {
                 self.withdrawn(&taken, now);
             }
         }
         let id = self.delivery.ledger.next_job();
-        let (TakenCopies { copies, derived }, echo) = self.queue.commit(id.0, &region, &verify);
-        let path_rates = self.path_rates();
+        let (TakenCopies { copies, derived }, echo) =
+            self.pending.queue.commit(id.0, region, &next.verify);
         // Before the frame is committed: a new source requires a keyframe.
         let mut video_commands = Commands::default();
-        let streams = self.videos.write_commands(stream, &mut video_commands);
-        let queueing_delay = self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left());
-        let video = stream.and_then(|stream| {
-            self.videos.commit(stream, (id, &region), is_refresh, path_rates, queueing_delay, now)
-        });
-        if video.is_none() && !is_refresh {
-            self.videos.planned(&region);
+        let streams = self.pending.videos.write_commands(*stream, &mut video_commands);
+        let video = stream.and_then(|stream| self.commit_frame(stream, id, &next, now));
+        if video.is_none() && !next.is_refresh {
+            self.pending.videos.planned(region);
         }
         if region.is_empty() && copies.is_empty() && video_commands.is_empty() {
             // Every COPY is covered by pending pixels: there is nothing to send.
             if let Some(echo) = echo {
-                self.await_echo(echo);
+                self.pending.await_echo(echo);
             }
             return None;
         }
-        self.barriers.committed(id, &region);
-        let mut quality = self.job_quality(lane, &region, &verify, now);
-        if is_refresh {
-            quality.lossy = None;
-            let takes = bytes * 1_000_000 / self.delivery.flow.rate().max(1);
-            self.refresh.committed(id, &region, takes, now);
-        }
-        if quality.lossy.is_some() || video.is_some() {
-            self.refresh.lossy_committed(id);
-        }
-        let work = self.quality.work_time(region.area());
-        let inline = match video.map(|frame| frame.coding) {
-            None => lane == Lane::RealTime || bytes <= SMALL_BYTES || work <= INLINE_TIME,
-            Some(Coding::Plain) => bytes <= PLAIN_INLINE_BYTES,
-            Some(Coding::H264 { .. }) => false,
-        };
-        // A stream has one job at a time, so workers are never short of room for it.
-        if !inline && video.is_none() {
-            self.quality.work_begins(id, region.area());
-        }
-        let end_of_frame =
-            video.is_some() || self.frames.ends(&region, self.queue.pending_pixels(), now);
-        self.frames.committed(end_of_frame, quality.lossy.is_some());
-        // Compared or refreshed pixels tell nothing about the cost of their kind.
-        let area = if is_refresh || video.is_some() { 0 } else { region.area() - verify.area() };
-        self.stats.pixels += if is_refresh { 0 } else { region.area() - verify.area() };
-        self.stats.copies += copies.len() as u64;
-        self.stats.derived_copies += derived;
+        self.pending.barriers.committed(id, region);
+        let coding = video.map(|frame| frame.coding);
+        let quality = self.decide_quality(id, &next, coding.is_some(), now);
+        let inline = self.decide_place(id, &next, coding);
+        let end_of_frame = video.is_some()
+            || self.pending.frames.ends(region, self.pending.queue.pending_pixels(), now);
+        self.pending.frames.committed(end_of_frame, quality.lossy.is_some());
+        let area = self.counts.committed(&next, copies.len() as u64, derived);
         let commit = Commit {
             region: region.clone(),
             copies: copies.clone(),
             video_commands,
             streams,
             video: video.is_some(),
-            area,
+            area: if video.is_some() { 0 } else { area },
             lane,
             inline,
             echo,
             end_of_frame,
             since,
             bytes_estimate: bytes,
-            packed: self.estimate.packed(kinds.most_expensive()),
+            packed: self.pending.estimate.packed(kinds.most_expensive()),
             kind: kinds.most_expensive(),
         };
         let committed = self.delivery.ledger.commit(commit, now);
         assert_eq!(committed, id, "a commit takes the number that was predicted");
-        let geometry = self.geometry(screen);
-        let part = geometry.shown.map_or(geometry.size.rect(), |shown| shown.part);
-        let shown =
-            self.take_retained(&region, &copies, (geometry.size, part)).filter(|_| video.is_none());
-        let mut parts = Vec::new();
-        match &self.view.transform {
-            None => screen.drawables.parts(&region.extents(), &mut parts),
-            Some(by) => {
-                let extents = region.extents();
-                screen.drawables.parts(&by.source(&extents), &mut parts);
-                by.map_parts(&mut parts, &extents);
-            }
-        }
+        let retained = self.take_retained(region, &copies, screen).filter(|_| video.is_none());
+        let NextCommit { picked: Picked { region, .. }, verify, .. } = next;
+        let parts = self.parts(&region, screen);
         Some(Job {
             viewer: self.id,
             id,
-            epoch: self.view.epoch,
-            view: self.view.transform,
-            forget: self.forget.take(),
+            epoch: self.pending.epoch(),
+            view: self.pending.transform().copied(),
+            forget: self.pending.forget.take(),
             copies,
             region,
             verify,
-            retained: shown,
+            retained,
             parts,
             video,
-            translated: self.queue.passed_op(),
+            translated: self.pending.queue.passed_op(),
             bytes_estimate: bytes,
             hints: JobHints {
                 inline,
                 video: kinds == Kinds::VIDEO,
                 path_bytes_per_second: self.delivery.flow.rate(),
-                piece_area: self.estimate.piece_area(kinds, self.delivery.flow.update_bytes()),
+                piece_area: self
+                    .pending
+                    .estimate
+                    .piece_area(kinds, self.delivery.flow.update_bytes()),
                 quality,
             },
         })

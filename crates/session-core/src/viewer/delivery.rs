@@ -19,7 +19,7 @@ impl Viewer {
     pub(crate) fn set_delivery_order(&mut self, arrival: DeliveryOrder) {
         self.delivery.ledger.set_delivery_order(arrival);
         self.quality.set_delivery_order(arrival);
-        self.videos.set_delivery_order(arrival);
+        self.pending.videos.set_delivery_order(arrival);
     }
 
     /// The next part of the update at `at` is sent as a datagram of at most so many bytes: it waits
@@ -39,9 +39,9 @@ impl Viewer {
 
     pub(super) fn datagram_sent(&mut self, seq: u64, lane: Lane, now: Micros) {
         if lane == Lane::RealTime {
-            self.delivery.schedule_repeat(seq, &self.packed, now);
+            self.delivery.schedule_repeat(seq, now);
         }
-        self.stats.datagrams += 1;
+        self.counts.stats.datagrams += 1;
     }
 
     /// These updates were applied, in any order.
@@ -80,7 +80,7 @@ impl Viewer {
                 self.applied(&(first..=*run.end()), at_once, now)?;
             }
         }
-        self.videos.acked(self.delivery.ledger.acked_in_order);
+        self.pending.videos.acked(self.delivery.ledger.acked_in_order);
         for &seq in &arrived.discarded {
             if self.delivery.ledger.is_in_flight(seq) {
                 self.lost(seq, now);
@@ -97,7 +97,7 @@ impl Viewer {
             if bytes <= packer.datagram_bytes() {
                 packer.put_datagram(datagram);
                 self.delivery.flow.control_sent(bytes as u64);
-                self.stats.bytes += bytes as u64;
+                self.counts.stats.bytes += bytes as u64;
             }
         }
     }
@@ -124,7 +124,7 @@ impl Viewer {
 
     /// Handles updates that are lost by now.
     pub(super) fn take_lost(&mut self, now: Micros) {
-        while let Some(stale) = self.delivery.poll_lost(self.queue.size(), now) {
+        while let Some(stale) = self.delivery.poll_lost(self.pending.queue.size(), now) {
             self.made_stale_by_loss(&stale, now);
         }
     }
@@ -132,13 +132,13 @@ impl Viewer {
     /// An update will not be applied. Marks as stale what the viewer lacks without it, after
     /// everything committed, and returns that region.
     pub(crate) fn lost(&mut self, seq: u64, now: Micros) -> Region {
-        let stale = self.delivery.lost(seq, self.queue.size());
+        let stale = self.delivery.lost(seq, self.pending.queue.size());
         self.made_stale_by_loss(&stale, now);
         stale
     }
 
     fn made_stale_by_loss(&mut self, stale: &Region, now: Micros) {
-        self.stats.lost += 1;
-        self.mark_stale(stale, now);
+        self.counts.stats.lost += 1;
+        self.pending.mark_stale(stale, now);
     }
 }

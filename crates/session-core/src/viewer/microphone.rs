@@ -113,13 +113,15 @@ impl MicrophoneLane {
 impl Viewer {
     /// The capability in the hello.
     pub(super) fn microphone_caps(&self) -> u32 {
-        if self.microphone.is_some() { SessionCaps::MICROPHONE } else { 0 }
+        if self.channels.microphone.is_some() { SessionCaps::MICROPHONE } else { 0 }
     }
 
     /// Its microphone is wanted from now on, or not.
     pub(crate) fn want_microphone(&mut self, wanted: bool, now: Micros) {
         let is_mixed = self.delivery.ledger.delivery_order() == DeliveryOrder::Mixed;
-        let Some(lane) = self.microphone.as_mut().filter(|lane| lane.want.wanted != wanted) else {
+        let Some(lane) =
+            self.channels.microphone.as_mut().filter(|lane| lane.want.wanted != wanted)
+        else {
             return;
         };
         lane.want = MicrophoneWant {
@@ -134,7 +136,7 @@ impl Viewer {
     }
 
     pub(crate) fn microphone_state(&mut self, state: MicrophoneState) -> Result<(), Violation> {
-        self.microphone.as_mut().ok_or(Violation::Microphone)?.handle_state(state)
+        self.channels.microphone.as_mut().ok_or(Violation::Microphone)?.handle_state(state)
     }
 
     /// A packet of its microphone; true if it is of the newest want.
@@ -143,12 +145,16 @@ impl Viewer {
         generation: u8,
         now: Micros,
     ) -> Result<bool, Violation> {
-        self.microphone.as_mut().ok_or(Violation::Microphone)?.handle_packet(generation, now)
+        self.channels
+            .microphone
+            .as_mut()
+            .ok_or(Violation::Microphone)?
+            .handle_packet(generation, now)
     }
 
     /// Tells the viewer what is wanted, if that is new.
     pub(super) fn transmit_microphone(&mut self, out: &mut Vec<u8>) {
-        if let Some(lane) = self.microphone.as_mut().filter(|lane| lane.is_new) {
+        if let Some(lane) = self.channels.microphone.as_mut().filter(|lane| lane.is_new) {
             lane.is_new = false;
             SessionMessage::MicrophoneWant(lane.want).encode(out);
         }

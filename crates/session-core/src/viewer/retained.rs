@@ -8,8 +8,8 @@ use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
 
-use super::Viewer;
 use super::received::ReceivedInput;
+use super::{SessionContext, Viewer};
 use crate::delivery::job::RetainedHashes;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
@@ -171,21 +171,23 @@ impl Viewer {
         let rest = Rect { y1: extents.y2, y2: edge + tiles.edge, ..extents };
         if edge - tiles.edge >= extents.y1
             && edge < extents.y2
-            && self.queue.pending().overlaps_rect(&rest)
+            && self.pending.queue.pending().overlaps_rect(&rest)
         {
             region.intersect_rect(&Rect { y2: edge, ..extents });
         }
         region
     }
 
-    /// The retained tiles among the pixels that a job reads, after these COPYs. `size` and `part`
-    /// are the view's.
+    /// The retained tiles among the pixels that a job reads, after these COPYs.
     pub(super) fn take_retained(
         &mut self,
         region: &Region,
         copies: &[CopyCommand],
-        (size, part): (Size, Rect),
+        screen: &SessionContext<'_>,
     ) -> Option<RetainedHashes> {
+        let geometry = self.geometry(screen);
+        let (size, part) =
+            (geometry.size, geometry.shown.map_or(geometry.size.rect(), |shown| shown.part));
         let tiles = self.retained.tiles.as_mut()?;
         let shown = (tiles.size, tiles.part) == (size, part)
             || mutated!(self.mutation, RetainedTilesOutliveGeometry);
@@ -201,6 +203,6 @@ impl Viewer {
     /// So many of the job's pixels were retained: they tell nothing about the cost of their kind.
     pub(crate) fn found_retained(&mut self, job: crate::delivery::ledger::JobId, pixels: u64) {
         self.delivery.ledger.leave_out(job, pixels);
-        self.stats.retained_pixels += pixels;
+        self.counts.stats.retained_pixels += pixels;
     }
 }

@@ -50,7 +50,7 @@ impl SoundLane {
 impl Viewer {
     /// The capability in the hello.
     pub(super) fn sound_caps(&self) -> u32 {
-        if self.sound.is_some() { SessionCaps::SOUND } else { 0 }
+        if self.channels.sound.is_some() { SessionCaps::SOUND } else { 0 }
     }
 
     /// `players`: the programs that play.
@@ -59,7 +59,7 @@ impl Viewer {
         want: &SoundWant,
         players: &Arc<[String]>,
     ) -> Result<(), Violation> {
-        let lane = self.sound.as_mut().ok_or(Violation::Sound)?;
+        let lane = self.channels.sound.as_mut().ok_or(Violation::Sound)?;
         lane.want = *want;
         if !std::mem::replace(&mut lane.has_asked, true) {
             lane.players = Some(players.clone());
@@ -71,7 +71,7 @@ impl Viewer {
     }
 
     pub(crate) fn sound_state(&mut self, state: &SoundState, now: Micros) -> Result<(), Violation> {
-        let lane = self.sound.as_mut().ok_or(Violation::Sound)?;
+        let lane = self.channels.sound.as_mut().ok_or(Violation::Sound)?;
         lane.redundancy.handle_state(state, now);
         if state.heard > 0 {
             // While no video is shown: pixels are seen when they arrive.
@@ -83,19 +83,19 @@ impl Viewer {
 
     /// Other programs play now.
     pub(crate) fn tell_players(&mut self, players: &Arc<[String]>) {
-        if let Some(lane) = self.sound.as_mut().filter(|lane| lane.has_asked) {
+        if let Some(lane) = self.channels.sound.as_mut().filter(|lane| lane.has_asked) {
             lane.players = Some(players.clone());
         }
     }
 
     /// By how much sound is heard later than pictures are seen.
     pub(crate) fn sound_lag(&self) -> Option<i64> {
-        self.sound.as_ref()?.lag
+        self.channels.sound.as_ref()?.lag
     }
 
     /// Whether it plays sound now.
     pub(crate) fn wants_sound(&self) -> bool {
-        self.sound.as_ref().is_some_and(|lane| lane.want.codecs != 0 && !lane.want.muted)
+        self.channels.sound.as_ref().is_some_and(|lane| lane.want.codecs != 0 && !lane.want.muted)
     }
 
     fn sound_carriage(&self) -> Carriage {
@@ -113,7 +113,7 @@ impl Viewer {
             RateEstimate::AtLeast(rate) => PathRate::AtLeast(rate),
             RateEstimate::Measured(rate) => PathRate::Measured(rate),
         };
-        let lane = self.sound.as_mut()?;
+        let lane = self.channels.sound.as_mut()?;
         lane.choice.choose(&lane.want, rate, carriage, now)
     }
 
@@ -121,7 +121,7 @@ impl Viewer {
     pub(crate) fn push_sound(&mut self, frame: CodedFrame, now: Micros) {
         let carriage = self.sound_carriage();
         let is_lossy = self.delivery.is_path_lossy();
-        let Some(lane) = &mut self.sound else { return };
+        let Some(lane) = &mut self.channels.sound else { return };
         if is_lossy {
             lane.redundancy.expect_loss(now);
         }
@@ -142,7 +142,7 @@ impl Viewer {
         now: Micros,
         out: &mut Vec<u8>,
     ) {
-        let Some(lane) = &mut self.sound else { return };
+        let Some(lane) = &mut self.channels.sound else { return };
         let before = out.len();
         if let Some(players) = lane.players.take() {
             SessionMessage::SoundPlayers(players.to_vec()).encode(out);
@@ -168,17 +168,18 @@ impl Viewer {
         packer: &mut dyn Packer,
         now: Micros,
     ) -> bool {
-        if self.control.closed || self.sound_carriage() != Carriage::Datagrams {
+        if self.control.is_closed() || self.sound_carriage() != Carriage::Datagrams {
             return false;
         }
         let (mut any, mut datagram) = (false, Vec::new());
-        while let Some(lane) = self.sound.as_ref().filter(|lane| lane.sender.has_waiting()) {
+        while let Some(lane) = self.channels.sound.as_ref().filter(|lane| lane.sender.has_waiting())
+        {
             let backs = lane.redundancy.backs();
             let room = Room { bytes: packer.datagram_bytes(), rate: self.sound_rate() };
             datagram.clear();
             let Some(bytes) = self.poll_sound(room, backs, now, &mut datagram) else { break };
             packer.put_datagram(&datagram);
-            self.stats.bytes += bytes as u64;
+            self.counts.stats.bytes += bytes as u64;
             any = true;
         }
         any
@@ -194,15 +195,15 @@ impl Viewer {
         if !self.delivery.flow.may_send_real_time() {
             return None;
         }
-        let lane = self.sound.as_mut()?;
+        let lane = self.channels.sound.as_mut()?;
         let bytes = lane.sender.poll(room, backs, now, out)?;
-        self.stats.sounds += 1;
+        self.counts.stats.sounds += 1;
         self.delivery.flow.control_sent(bytes as u64);
         Some(bytes)
     }
 
     /// When sound may be sent that waits for its share of the path.
     pub(super) fn sound_deadline(&self) -> Option<Micros> {
-        self.sound.as_ref()?.sender.deadline(self.sound_rate())
+        self.channels.sound.as_ref()?.sender.deadline(self.sound_rate())
     }
 }

@@ -52,7 +52,7 @@ fn encode(delivery: &mut Delivery, job: JobId, x: i32, rows: i32) {
 fn send(delivery: &mut Delivery, now: Micros) -> Option<(usize, bool)> {
     let at = delivery.ledger.next(now)?;
     let mut sent_part = None;
-    delivery.send(at, false, false, now, |outgoing| {
+    delivery.send(at, false, false, now, |outgoing, _| {
         sent_part = Some((outgoing.commands.len(), outgoing.end_of_frame));
         let commands = outgoing.commands.len() as u64;
         Written { commands, message: commands }
@@ -230,7 +230,7 @@ fn the_estimate_of_the_unsent_bytes_follows_the_packed_parts() {
     let mut left = 0;
     for _ in 0..4 {
         let at = delivery.ledger.next(0).unwrap();
-        delivery.send(at, false, false, 0, |outgoing| {
+        delivery.send(at, false, false, 0, |outgoing, _| {
             left += outgoing.commands.len() as u64;
             let commands = outgoing.commands.len() as u64 / 2;
             Written { commands, message: commands }
