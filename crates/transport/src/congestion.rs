@@ -14,19 +14,16 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
-#[cfg(feature = "server")]
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
-#[cfg(feature = "server")]
-use crate::relay::Publication;
-
+mod meter;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use meter::Meter;
 
 /// Initial window. RFC 9002 allows ten packets; the measurements of RFC 6928 found no harm up to
 /// here. A first screen of text is sent at once.
@@ -90,108 +87,6 @@ const RTT_GROWTH: u32 = 2;
 const HISTORY_MAX: usize = 16 * 1024;
 /// 64 MiB: largest window; no supported path needs more.
 const WINDOW_MAX: u64 = 64 << 20;
-/// Bytes of a full packet that are not stream data: packet header, frame header, AEAD tag.
-const PACKET_OVERHEAD_BYTES: u64 = 36;
-
-/// What the controller knows about a connection's path, for the code that decides how much to
-/// write.
-#[derive(Debug, Default)]
-pub(crate) struct Meter {
-    in_flight: AtomicU64,
-    /// Written and not yet sent: an estimate, corrected whenever everything was sent.
-    unsent: AtomicU64,
-    delivered: AtomicU64,
-    window: AtomicU64,
-    rate: AtomicU64,
-    rtt_us: AtomicU64,
-    rtt_min_us: AtomicU64,
-    /// The next packet is a probe and may be sent although the window is full.
-    probe_allowed: AtomicBool,
-    /// For a session in another process.
-    #[cfg(feature = "server")]
-    publication: OnceLock<Publication>,
-}
-
-impl Meter {
-    /// Lets the next packet be sent although the window is full, like a packet of QUIC's probe
-    /// timer.
-    pub(crate) fn allow_probe(&self) {
-        self.probe_allowed.store(true, Ordering::Relaxed);
-    }
-
-    /// Estimate of the bytes that were written and not yet sent.
-    pub(crate) fn unsent(&self) -> u64 {
-        self.unsent.load(Ordering::Relaxed)
-    }
-
-    /// Counts bytes that were handed to quinn.
-    pub(crate) fn add_unsent(&self, bytes: u64) {
-        self.unsent.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts packets that were sent, and subtracts what they hold from the unsent bytes.
-    fn handle_sent(&self, bytes: u64, mtu: u64) {
-        let overhead = PACKET_OVERHEAD_BYTES * bytes.div_ceil(mtu.max(1));
-        let content = bytes.saturating_sub(overhead);
-        self.unsent.store(self.unsent().saturating_sub(content), Ordering::Relaxed);
-        #[cfg(feature = "server")]
-        if self.publication().is_some_and(|publication| publication.handle_sent(content)) {
-            self.publish();
-        }
-    }
-
-    /// Tells a session in another process what has changed. Packets that were sent change nothing:
-    /// their bytes were unacknowledged before.
-    fn changed(&self) {
-        #[cfg(feature = "server")]
-        self.publish();
-    }
-}
-
-#[cfg(feature = "server")]
-impl Meter {
-    /// What a session in another process reads, if there is one.
-    pub(crate) fn publication(&self) -> Option<&Publication> {
-        self.publication.get()
-    }
-
-    /// The connection belongs to a session in another process from now on.
-    pub(crate) fn set_publication(&self, publication: Publication) {
-        assert!(self.publication.set(publication).is_ok(), "a connection has one session");
-    }
-
-    /// Writes what that session reads.
-    pub(crate) fn publish(&self) {
-        if let Some(publication) = self.publication() {
-            publication.publish(crate::quic::path_info(self));
-        }
-    }
-
-    /// Bytes in flight.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that the other end has acknowledged.
-    pub(crate) fn delivered(&self) -> u64 {
-        self.delivered.load(Ordering::Relaxed)
-    }
-
-    /// The congestion window.
-    pub(crate) fn window(&self) -> u64 {
-        self.window.load(Ordering::Relaxed)
-    }
-
-    /// Measured bandwidth in bytes a second; 0 before the first measurement.
-    pub(crate) fn rate(&self) -> u64 {
-        self.rate.load(Ordering::Relaxed)
-    }
-
-    /// Smoothed and smallest round trip, in microseconds; 0 before the first measurement.
-    pub(crate) fn rtt(&self) -> (u64, u64) {
-        (self.rtt_us.load(Ordering::Relaxed), self.rtt_min_us.load(Ordering::Relaxed))
-    }
-}
 
 /// Makes the controllers of one connection: a new one for each network path it uses.
 #[derive(Clone, Debug, Default)]
@@ -355,8 +250,8 @@ impl DeliveryController {
             burst_until: now,
             burst_lost: 0,
         };
-        controller.meter.in_flight.store(0, Ordering::Relaxed);
-        controller.meter.window.store(controller.window, Ordering::Relaxed);
+        controller.meter.set_in_flight(0);
+        controller.meter.set_window(controller.window);
         controller
     }
 
@@ -437,8 +332,8 @@ impl DeliveryController {
         };
         let window = self.restart_window.map_or(window, |limit| window.min(limit));
         self.window = window.clamp(window_min, WINDOW_MAX);
-        self.meter.window.store(self.window, Ordering::Relaxed);
-        self.meter.rate.store(rate as u64, Ordering::Relaxed);
+        self.meter.set_window(self.window);
+        self.meter.set_rate(rate as u64);
     }
 
     fn add_rate(&mut self, rate: f64) {
@@ -472,10 +367,7 @@ impl DeliveryController {
         {
             self.probe_rtt_since = Some(now);
         }
-        self.meter.rtt_us.store(self.rtt.as_micros() as u64, Ordering::Relaxed);
-        self.meter
-            .rtt_min_us
-            .store(self.rtt_min.unwrap_or(rtt).as_micros() as u64, Ordering::Relaxed);
+        self.meter.set_rtt(self.rtt, self.rtt_min.unwrap_or(rtt));
     }
 
     /// A packet that waited for little of ours, or for nothing, was acknowledged. If that takes
@@ -635,7 +527,6 @@ impl Controller for DeliveryController {
         }
         self.burst_left = self.burst_left.saturating_sub(bytes);
         self.in_flight += bytes;
-        self.meter.probe_allowed.store(false, Ordering::Relaxed);
         if self.history.len() == HISTORY_MAX {
             self.history.pop_front();
         }
@@ -649,7 +540,7 @@ impl Controller for DeliveryController {
             app_limited: self.app_limited_until > self.delivered,
         });
         self.meter.handle_sent(bytes, self.mtu);
-        self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
+        self.meter.set_in_flight(self.in_flight);
     }
 
     fn on_ack(
@@ -673,9 +564,9 @@ impl Controller for DeliveryController {
     ) {
         self.in_flight = in_flight;
         self.rtt_sample_max = RTT_GROWTH * self.rtt;
-        self.meter.in_flight.store(in_flight, Ordering::Relaxed);
+        self.meter.set_in_flight(in_flight);
         if app_limited {
-            self.meter.unsent.store(0, Ordering::Relaxed);
+            self.meter.clear_unsent();
             self.app_limited_until = self.delivered + in_flight.max(1);
             self.round_was_limited = true;
         }
@@ -703,7 +594,7 @@ impl Controller for DeliveryController {
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
         // It will be retransmitted.
         self.meter.add_unsent(lost_bytes);
-        self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
+        self.meter.set_in_flight(self.in_flight);
         if is_persistent {
             // Persistent congestion: nothing was acknowledged for several probe timeouts. The path
             // had an outage or is another one now, and the window starts again.
@@ -722,7 +613,7 @@ impl Controller for DeliveryController {
     fn window(&self) -> u64 {
         // In an outage the window fills up with packets that are lost; only an acknowledgement
         // would empty it.
-        if self.meter.probe_allowed.load(Ordering::Relaxed) {
+        if self.meter.allows_probe() {
             return self.window.max(self.in_flight + 2 * self.mtu);
         }
         // quinn's pacer sends one window per round trip, by its own smoothed round trip. While
@@ -763,7 +654,7 @@ impl DeliveryController {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.delivered += bytes;
         self.loss_sample.acked += bytes;
-        self.meter.delivered.fetch_add(bytes, Ordering::Relaxed);
+        self.meter.add_delivered(bytes);
         self.delivered_at = now;
         if app_limited {
             self.round_was_limited = true;
