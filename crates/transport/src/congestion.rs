@@ -19,19 +19,18 @@ use std::time::{Duration, Instant};
 use quinn::congestion::{Controller, ControllerFactory};
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
+mod bursts;
 mod meter;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use meter::Meter;
 
+use bursts::Bursts;
+
 /// Initial window. RFC 9002 allows ten packets; the measurements of RFC 6928 found no harm up to
 /// here. A first screen of text is sent at once.
 const INITIAL_PACKETS: u64 = 32;
-/// The pacer lets so many packets go at once (quinn's MIN_BURST_SIZE); an initial window may go at
-/// once into an idle path, until a path drops this part of one.
-const BURST_PACKETS_MIN: u64 = 10;
-const BURST_LOST_PART: u64 = 4;
 /// quinn does not pace a larger window.
 const WINDOW_WITHOUT_PACING: u64 = u32::MAX as u64 + 1;
 /// Minimum window: loss is detected by the packet threshold (three later packets) and not by a
@@ -198,13 +197,7 @@ struct DeliveryController {
     /// After an outage: limit of the window, which grows from the initial one as in slow start.
     restart_window: Option<u64>,
     window: u64,
-    /// Bytes that may go at once into an idle path, how many of them are left, when the first and
-    /// the last packets of this burst were sent, and how many of its bytes were lost.
-    burst: u64,
-    burst_left: u64,
-    burst_at: Instant,
-    burst_until: Instant,
-    burst_lost: u64,
+    bursts: Bursts,
 }
 
 impl DeliveryController {
@@ -244,11 +237,7 @@ impl DeliveryController {
             probing: None,
             restart_window: None,
             window: INITIAL_PACKETS * mtu,
-            burst: INITIAL_PACKETS * mtu,
-            burst_left: INITIAL_PACKETS * mtu,
-            burst_at: now,
-            burst_until: now,
-            burst_lost: 0,
+            bursts: Bursts::new(INITIAL_PACKETS * mtu, now),
         };
         controller.meter.set_in_flight(0);
         controller.meter.set_window(controller.window);
@@ -269,10 +258,10 @@ impl DeliveryController {
     /// target time, once its rate is known.
     fn idle_burst(&self) -> u64 {
         if self.startup.is_open() {
-            return self.burst;
+            return self.bursts.limit();
         }
         let drained = self.rate() * self.target_queueing_delay().as_secs_f64();
-        self.burst.min(drained as u64)
+        self.bursts.limit().min(drained as u64)
     }
 
     /// The queue has been longer for a whole round than this connection's window accounts for.
@@ -518,14 +507,9 @@ impl Controller for DeliveryController {
             // The path was idle: the time before now says nothing about its rate.
             self.delivered_at = now;
             self.acked_sent_at = now;
-            self.burst_left = self.idle_burst();
-            (self.burst_at, self.burst_lost) = (now, 0);
+            self.bursts.begin(now, self.idle_burst());
         }
-        let in_burst = self.burst_left > 0;
-        if in_burst {
-            self.burst_until = now;
-        }
-        self.burst_left = self.burst_left.saturating_sub(bytes);
+        let in_burst = self.bursts.handle_sent(now, bytes);
         self.in_flight += bytes;
         if self.history.len() == HISTORY_MAX {
             self.history.pop_front();
@@ -584,13 +568,7 @@ impl Controller for DeliveryController {
         if sent >= self.overtaken_before {
             self.loss_sample.lost += lost_bytes;
         }
-        if (self.burst_at..=self.burst_until).contains(&sent) {
-            self.burst_lost += lost_bytes;
-            if self.burst_lost * BURST_LOST_PART > self.burst {
-                self.burst = (self.burst / 2).max(BURST_PACKETS_MIN * self.mtu);
-                self.burst_lost = 0;
-            }
-        }
+        self.bursts.handle_lost(sent, lost_bytes, self.mtu);
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
         // It will be retransmitted.
         self.meter.add_unsent(lost_bytes);
@@ -619,7 +597,7 @@ impl Controller for DeliveryController {
         // quinn's pacer sends one window per round trip, by its own smoothed round trip. While
         // there is room for more than a packet, the window reported to it is corrected for that.
         if self.in_flight + 2 * self.mtu < self.window {
-            let burst = if self.in_flight == 0 { self.idle_burst() } else { self.burst_left };
+            let burst = if self.in_flight == 0 { self.idle_burst() } else { self.bursts.left() };
             if burst >= self.mtu {
                 return WINDOW_WITHOUT_PACING;
             }

@@ -1,6 +1,7 @@
 //! The congestion controller on a simulated bottleneck, in virtual time: packets of quinn's size
 //! and pacing, a drop-tail queue, random loss, and a competing flow under the kernel's CUBIC.
 
+use super::bursts::BURST_PACKETS_MIN;
 use super::*;
 
 mod changing_paths;
@@ -541,7 +542,7 @@ fn ordinary_losses_of_a_long_transfer_shorten_no_burst() {
     link.run(Duration::from_secs(20));
     assert!(link.senders[sender].lost > 20 * MTU);
     let Algorithm::Delivery(controller) = &link.senders[sender].algorithm else { unreachable!() };
-    assert_eq!(controller.burst, INITIAL_PACKETS * MTU);
+    assert_eq!(controller.bursts.limit(), INITIAL_PACKETS * MTU);
 }
 
 #[test]
