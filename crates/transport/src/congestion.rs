@@ -8,8 +8,7 @@
 //! round trip of the last seconds, and no more in flight than their product (the bandwidth-delay
 //! product) plus a short queue and the path's jitter. A path that becomes longer is noticed by
 //! packets that waited for nothing of ours, and its window is found as on a new connection. Losses
-//! count only if they are many, and then only if a smaller window reduces them: it does if a short
-//! queue overflows, and does not if a radio link loses packets at random.
+//! count only if they are many, and then only if a smaller window reduces them.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -20,6 +19,7 @@ use quinn::congestion::{Controller, ControllerFactory};
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
 mod bursts;
+mod losses;
 mod meter;
 #[cfg(test)]
 mod tests;
@@ -27,6 +27,7 @@ mod tests;
 pub(crate) use meter::Meter;
 
 use bursts::Bursts;
+use losses::Losses;
 
 /// Initial window. RFC 9002 allows ten packets; the measurements of RFC 6928 found no harm up to
 /// here. A first screen of text is sent at once.
@@ -66,19 +67,6 @@ const JITTER_MAX: Duration = Duration::from_millis(24);
 const JITTER_WEIGHT: f64 = 0.25;
 /// The window's growth per round during start-up (BBR: 2.89; slow start: 2).
 const STARTUP_GAIN: f64 = 2.0;
-/// Loss rate above which the cause is determined. Wi-Fi at the edge of its range loses less; an
-/// overflowing queue soon loses more.
-const LOSS_RATE_MAX: f64 = 0.15;
-/// The same while there is a standing queue, which then is the cause.
-const LOSS_RATE_WITH_QUEUE_MAX: f64 = 0.01;
-/// Fewest packets that a loss rate is computed from.
-const LOSS_SAMPLE_PACKETS_MIN: u64 = 40;
-/// How long a loss cause remains valid once it was determined.
-const LOSS_CAUSE_LIFETIME: Duration = Duration::from_secs(5);
-/// Loss rate up to which a larger window compensates for losses. Beyond it half of what is sent
-/// would be lost, and a third of the path has to suffice.
-const LOSS_COMPENSATION_MAX: f64 = 0.35;
-const CONGESTION_COMPENSATION_MAX: f64 = 0.05;
 /// Largest growth of the smoothed round trip with one acknowledgement: an acknowledgement that a
 /// suspended viewer sends late says nothing about its path.
 const RTT_GROWTH: u32 = 2;
@@ -114,31 +102,6 @@ struct SentBatch {
     in_burst: bool,
     /// There was nothing more to send: its rate is the application's and not the path's.
     app_limited: bool,
-}
-
-/// Why many packets are lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LossCause {
-    /// There are few losses.
-    None,
-    /// A queue overflows: the window is limited to the bandwidth-delay product.
-    Congestion,
-    /// The loss rate does not depend on the window (a radio link): a larger window compensates for
-    /// it.
-    Random,
-}
-
-/// Bytes that were acknowledged and lost in some rounds.
-#[derive(Clone, Copy, Debug, Default)]
-struct LossSample {
-    acked: u64,
-    lost: u64,
-}
-
-impl LossSample {
-    fn loss_rate(self) -> f64 {
-        self.lost as f64 / (self.acked + self.lost).max(1) as f64
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -185,15 +148,7 @@ struct DeliveryController {
     longer_rtt: Option<(Duration, u32)>,
     /// The sender was application-limited until so many bytes are delivered.
     app_limited_until: u64,
-    /// Packets sent before this count as overtaken and not as lost: their path was longer than the
-    /// one that later packets took.
-    overtaken_before: Instant,
-    loss_sample: LossSample,
-    loss_sample_round: u64,
-    loss_cause: LossCause,
-    loss_cause_until: Instant,
-    /// Loss rate before the window was reduced to find out whether that reduces the losses.
-    probing: Option<f64>,
+    losses: Losses,
     /// After an outage: limit of the window, which grows from the initial one as in slow start.
     restart_window: Option<u64>,
     window: u64,
@@ -229,12 +184,7 @@ impl DeliveryController {
             drain_since: None,
             longer_rtt: None,
             app_limited_until: 0,
-            overtaken_before: now,
-            loss_sample: LossSample::default(),
-            loss_sample_round: 0,
-            loss_cause: LossCause::None,
-            loss_cause_until: now,
-            probing: None,
+            losses: Losses::new(now),
             restart_window: None,
             window: INITIAL_PACKETS * mtu,
             bursts: Bursts::new(INITIAL_PACKETS * mtu, now),
@@ -301,22 +251,10 @@ impl DeliveryController {
         } else {
             let us = |time: Duration| time.as_micros() as u64;
             let probes = Rounds::probes(self.rounds.number(), us(rtt_min), us(QUEUEING_DELAY_MAX));
-            match self.loss_cause {
-                _ if self.probing.is_some() => bdp as u64 + slack,
-                LossCause::Congestion => {
-                    (bdp / (1.0 - self.loss_sample.loss_rate().min(CONGESTION_COMPENSATION_MAX)))
-                        as u64
-                        + slack
-                }
-                LossCause::Random => {
-                    let lost =
-                        self.loss_sample.loss_rate().clamp(LOSS_RATE_MAX, LOSS_COMPENSATION_MAX);
-                    (full / (1.0 - lost)) as u64 + slack
-                }
-                LossCause::None if probes && !self.has_standing_queue() => {
-                    (full * PROBE_GAIN) as u64 + slack
-                }
-                LossCause::None => full as u64 + slack,
+            match self.losses.window(bdp, full) {
+                Some(window) => window + slack,
+                None if probes && !self.has_standing_queue() => (full * PROBE_GAIN) as u64 + slack,
+                None => full as u64 + slack,
             }
         };
         let window = self.restart_window.map_or(window, |limit| window.min(limit));
@@ -341,7 +279,7 @@ impl DeliveryController {
         let drained =
             self.probe_rtt_since.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
         if self.rtt_min.is_some_and(|rtt_min| rtt + self.foreign_queueing_delay() < rtt_min) {
-            self.overtaken_before = now;
+            self.losses.handle_shorter_path(now);
         }
         if self.rtt_min.is_none_or(|rtt_min| rtt <= rtt_min) || drained {
             self.rtt_min = Some(rtt);
@@ -444,60 +382,14 @@ impl DeliveryController {
                 self.startup.end();
             }
         }
-        self.classify_losses(now);
+        let (round, has_queue) = (self.rounds.number(), self.has_standing_queue());
+        if self.losses.end_round(now, round, self.mtu, has_queue) {
+            self.startup.end();
+        }
         if let Some(limit) = self.restart_window {
             // As slow start does, until the model's window is smaller.
             self.restart_window = (self.window >= limit).then_some(limit * 2);
         }
-    }
-
-    /// Determines why packets are lost, once enough were sent for a loss rate.
-    fn classify_losses(&mut self, now: Instant) {
-        let packets = (self.loss_sample.acked + self.loss_sample.lost) / self.mtu.max(1);
-        if now >= self.loss_cause_until && self.probing.is_none() {
-            self.loss_cause = LossCause::None;
-        }
-        // Packets that are lost in the first round were sent before the sample began.
-        if self.rounds.number() == self.loss_sample_round + 1
-            && self.loss_cause != LossCause::Random
-        {
-            self.loss_sample = LossSample::default();
-            return;
-        }
-        if packets < LOSS_SAMPLE_PACKETS_MIN || self.rounds.number() < self.loss_sample_round + 3 {
-            return;
-        }
-        let lost = self.loss_sample.loss_rate();
-        let cause = match self.probing.take() {
-            Some(before) if lost < before / 2.0 => Some(LossCause::Congestion),
-            Some(_) if lost > LOSS_RATE_MAX => Some(LossCause::Random),
-            Some(_) => Some(LossCause::None),
-            None if lost > LOSS_RATE_WITH_QUEUE_MAX && self.has_standing_queue() => {
-                Some(LossCause::Congestion)
-            }
-            None if lost <= LOSS_RATE_MAX => None,
-            None if self.loss_cause == LossCause::None => {
-                self.startup.end();
-                self.probing = Some(lost);
-                None
-            }
-            // The smaller window has not reduced the losses.
-            None if self.loss_cause == LossCause::Congestion => Some(LossCause::Random),
-            None => None,
-        };
-        if let Some(cause) = cause {
-            self.startup.end();
-            self.loss_cause = cause;
-            self.loss_cause_until = now + LOSS_CAUSE_LIFETIME;
-        }
-        if cause != Some(LossCause::Random) && self.loss_cause != LossCause::Random {
-            self.loss_sample = LossSample::default();
-        } else {
-            // Half of the old sample stays, so that the compensation changes slowly.
-            self.loss_sample =
-                LossSample { acked: self.loss_sample.acked / 2, lost: self.loss_sample.lost / 2 };
-        }
-        self.loss_sample_round = self.rounds.number();
     }
 }
 
@@ -565,9 +457,7 @@ impl Controller for DeliveryController {
         is_persistent: bool,
         lost_bytes: u64,
     ) {
-        if sent >= self.overtaken_before {
-            self.loss_sample.lost += lost_bytes;
-        }
+        self.losses.handle_lost(sent, lost_bytes);
         self.bursts.handle_lost(sent, lost_bytes, self.mtu);
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
         // It will be retransmitted.
@@ -631,7 +521,7 @@ impl DeliveryController {
     fn handle_acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.delivered += bytes;
-        self.loss_sample.acked += bytes;
+        self.losses.handle_acked(bytes);
         self.meter.add_delivered(bytes);
         self.delivered_at = now;
         if app_limited {

@@ -2,6 +2,7 @@
 //! and pacing, a drop-tail queue, random loss, and a competing flow under the kernel's CUBIC.
 
 use super::bursts::BURST_PACKETS_MIN;
+use super::losses::{LOSS_RATE_MAX, LossCause};
 use super::*;
 
 mod changing_paths;
@@ -411,7 +412,7 @@ fn random_loss_costs_little_throughput_and_leaves_no_standing_queue() {
             };
             // On the shortest paths the queue is the slack.
             assert!(
-                rtt > 2 || controller.loss_cause != LossCause::Congestion,
+                rtt > 2 || controller.losses.cause() != LossCause::Congestion,
                 "{mbits} Mbit/s, {rtt} ms, {loss} lost"
             );
         }
