@@ -11,7 +11,6 @@
 //! count only if they are many, and then only if a smaller window reduces them.
 
 use std::any::Any;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,15 +18,19 @@ use quinn::congestion::{Controller, ControllerFactory};
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
 mod bursts;
+mod deliveries;
 mod losses;
 mod meter;
+mod round_trip;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use meter::Meter;
 
 use bursts::Bursts;
+use deliveries::{Deliveries, Delivery};
 use losses::Losses;
+use round_trip::RoundTrip;
 
 /// Initial window. RFC 9002 allows ten packets; the measurements of RFC 6928 found no harm up to
 /// here. A first screen of text is sent at once.
@@ -67,11 +70,6 @@ const JITTER_MAX: Duration = Duration::from_millis(24);
 const JITTER_WEIGHT: f64 = 0.25;
 /// The window's growth per round during start-up (BBR: 2.89; slow start: 2).
 const STARTUP_GAIN: f64 = 2.0;
-/// Largest growth of the smoothed round trip with one acknowledgement: an acknowledgement that a
-/// suspended viewer sends late says nothing about its path.
-const RTT_GROWTH: u32 = 2;
-/// Batches of sent packets that are remembered: more than any window here holds.
-const HISTORY_MAX: usize = 16 * 1024;
 /// 64 MiB: largest window; no supported path needs more.
 const WINDOW_MAX: u64 = 64 << 20;
 
@@ -87,42 +85,14 @@ impl ControllerFactory for DeliveryControl {
     }
 }
 
-/// Packets that were sent at the same time.
-#[derive(Clone, Copy, Debug)]
-struct SentBatch {
-    at: Instant,
-    /// `delivered` at that time, when it last grew, and when the packet was sent that had been
-    /// acknowledged last.
-    delivered: u64,
-    delivered_at: Instant,
-    prev_acked_sent_at: Instant,
-    /// Bytes in flight when it was sent, its own not included: what it may have waited for.
-    in_flight_before: u64,
-    /// It went without the pacer.
-    in_burst: bool,
-    /// There was nothing more to send: its rate is the application's and not the path's.
-    app_limited: bool,
-}
-
 #[derive(Clone, Debug)]
 struct DeliveryController {
     mtu: u64,
     meter: Arc<Meter>,
-    history: VecDeque<SentBatch>,
-    in_flight: u64,
-    delivered: u64,
-    delivered_at: Instant,
-    /// When the packet was sent that was acknowledged last.
-    acked_sent_at: Instant,
+    deliveries: Deliveries,
     /// In bytes a second.
     rates: BestRate,
-    rtt: Duration,
-    /// Largest sample that is accepted before the next acknowledgement.
-    rtt_sample_max: Duration,
-    /// quinn's own smoothed round trip, which its pacer uses. One acknowledgement after a
-    /// suspension of 10 s inflates it for thirty more; without the correction in
-    /// [`Controller::window`] the pacer would send at a thirtieth of the path's rate meanwhile.
-    pacer_rtt: Duration,
+    round_trip: RoundTrip,
     rtt_min: Option<Duration>,
     rtt_min_at: Instant,
     /// Smallest round trip of this round and of the last one: the standing queue, without our own
@@ -146,8 +116,6 @@ struct DeliveryController {
     /// The smallest of the newest samples in a row that no queue of ours can explain, and their
     /// number.
     longer_rtt: Option<(Duration, u32)>,
-    /// The sender was application-limited until so many bytes are delivered.
-    app_limited_until: u64,
     losses: Losses,
     /// After an outage: limit of the window, which grows from the initial one as in slow start.
     restart_window: Option<u64>,
@@ -161,15 +129,9 @@ impl DeliveryController {
         let controller = DeliveryController {
             mtu,
             meter,
-            history: VecDeque::new(),
-            in_flight: 0,
-            delivered: 0,
-            delivered_at: now,
-            acked_sent_at: now,
+            deliveries: Deliveries::new(now),
             rates: BestRate::default(),
-            rtt: Duration::ZERO,
-            rtt_sample_max: Duration::MAX,
-            pacer_rtt: Duration::ZERO,
+            round_trip: RoundTrip::new(),
             rtt_min: None,
             rtt_min_at: now,
             round_rtt_min: Duration::MAX,
@@ -183,7 +145,6 @@ impl DeliveryController {
             probe_rtt_since: None,
             drain_since: None,
             longer_rtt: None,
-            app_limited_until: 0,
             losses: Losses::new(now),
             restart_window: None,
             window: INITIAL_PACKETS * mtu,
@@ -269,15 +230,12 @@ impl DeliveryController {
     }
 
     fn add_rtt_sample(&mut self, rtt: Duration, now: Instant) {
-        self.rtt = if self.rtt.is_zero() {
-            rtt
-        } else {
-            (self.rtt * 7 + rtt.min(self.rtt_sample_max)) / 8
-        };
+        self.round_trip.add(rtt);
         self.round_rtt_min = self.round_rtt_min.min(rtt);
         let expired = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
-        let drained =
-            self.probe_rtt_since.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
+        let drained = self
+            .probe_rtt_since
+            .is_some_and(|since| now.duration_since(since) > rtt + self.round_trip.smooth());
         if self.rtt_min.is_some_and(|rtt_min| rtt + self.foreign_queueing_delay() < rtt_min) {
             self.losses.handle_shorter_path(now);
         }
@@ -294,7 +252,7 @@ impl DeliveryController {
         {
             self.probe_rtt_since = Some(now);
         }
-        self.meter.set_rtt(self.rtt, self.rtt_min.unwrap_or(rtt));
+        self.meter.set_rtt(self.round_trip.smooth(), self.rtt_min.unwrap_or(rtt));
     }
 
     /// A packet that waited for little of ours, or for nothing, was acknowledged. If that takes
@@ -302,13 +260,13 @@ impl DeliveryController {
     /// was left, a VPN came up. Its window is found as that of a new connection. A window for the
     /// shorter path is a fraction of what the longer one holds, and the rates measured with it are
     /// the window's and not the path's.
-    fn detect_longer_path(&mut self, batch: &SentBatch, now: Instant) {
-        let drains = self.drain_since.is_some_and(|since| batch.at >= since);
+    fn detect_longer_path(&mut self, delivery: &Delivery, now: Instant) {
+        let drains = self.drain_since.is_some_and(|since| delivery.sent >= since);
         let waits_for = if drains { WINDOW_PACKETS_MIN * self.mtu } else { 0 };
-        if batch.in_flight_before > waits_for {
+        if delivery.in_flight_before > waits_for {
             return;
         }
-        let rtt = now.duration_since(batch.at);
+        let rtt = now.duration_since(delivery.sent);
         let longest = self.rtt_min.unwrap_or(rtt) + self.foreign_queueing_delay();
         if rtt <= longest {
             // The jump was a queue, and it has drained.
@@ -333,12 +291,13 @@ impl DeliveryController {
         self.window = self.window.max(INITIAL_PACKETS * self.mtu);
     }
 
-    fn add_jitter_sample(&mut self, batch: &SentBatch, now: Instant) {
+    fn add_jitter_sample(&mut self, delivery: &Delivery, now: Instant) {
         let Some(rtt_min) = self.rtt_min.filter(|_| self.rate() > 0.0) else { return };
-        let seconds = batch.in_flight_before as f64 / self.rate();
+        let seconds = delivery.in_flight_before as f64 / self.rate();
         let ours = Duration::from_secs_f64(seconds.min(RTT_AGE_MAX.as_secs_f64()));
-        let excess =
-            now.duration_since(batch.at).saturating_sub(rtt_min.max(ours) + self.slack_delay());
+        let excess = now
+            .duration_since(delivery.sent)
+            .saturating_sub(rtt_min.max(ours) + self.slack_delay());
         self.round_jitter.0 += excess.min(JITTER_MAX);
         self.round_jitter.1 += 1;
     }
@@ -395,28 +354,13 @@ impl DeliveryController {
 
 impl Controller for DeliveryController {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
-        if self.in_flight == 0 {
-            // The path was idle: the time before now says nothing about its rate.
-            self.delivered_at = now;
-            self.acked_sent_at = now;
+        if self.deliveries.in_flight() == 0 {
             self.bursts.begin(now, self.idle_burst());
         }
         let in_burst = self.bursts.handle_sent(now, bytes);
-        self.in_flight += bytes;
-        if self.history.len() == HISTORY_MAX {
-            self.history.pop_front();
-        }
-        self.history.push_back(SentBatch {
-            at: now,
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            prev_acked_sent_at: self.acked_sent_at,
-            in_flight_before: self.in_flight - bytes,
-            in_burst,
-            app_limited: self.app_limited_until > self.delivered,
-        });
+        self.deliveries.handle_sent(now, bytes, in_burst);
         self.meter.handle_sent(bytes, self.mtu);
-        self.meter.set_in_flight(self.in_flight);
+        self.meter.set_in_flight(self.deliveries.in_flight());
     }
 
     fn on_ack(
@@ -428,7 +372,7 @@ impl Controller for DeliveryController {
         rtt: &quinn_proto::RttEstimator,
     ) {
         self.handle_acked(now, sent, bytes, app_limited);
-        self.set_pacer_rtt(rtt.get(), now.duration_since(sent));
+        self.round_trip.set_pacers(rtt.get(), now.duration_since(sent));
     }
 
     fn on_end_acks(
@@ -438,12 +382,12 @@ impl Controller for DeliveryController {
         app_limited: bool,
         _largest: Option<u64>,
     ) {
-        self.in_flight = in_flight;
-        self.rtt_sample_max = RTT_GROWTH * self.rtt;
+        self.deliveries.set_in_flight(in_flight);
+        self.round_trip.end_batch();
         self.meter.set_in_flight(in_flight);
         if app_limited {
             self.meter.clear_unsent();
-            self.app_limited_until = self.delivered + in_flight.max(1);
+            self.deliveries.set_app_limited();
             self.round_was_limited = true;
         }
         self.set_window();
@@ -459,10 +403,10 @@ impl Controller for DeliveryController {
     ) {
         self.losses.handle_lost(sent, lost_bytes);
         self.bursts.handle_lost(sent, lost_bytes, self.mtu);
-        self.in_flight = self.in_flight.saturating_sub(lost_bytes);
+        self.deliveries.handle_lost(lost_bytes);
         // It will be retransmitted.
         self.meter.add_unsent(lost_bytes);
-        self.meter.set_in_flight(self.in_flight);
+        self.meter.set_in_flight(self.deliveries.in_flight());
         if is_persistent {
             // Persistent congestion: nothing was acknowledged for several probe timeouts. The path
             // had an outage or is another one now, and the window starts again.
@@ -479,19 +423,20 @@ impl Controller for DeliveryController {
     }
 
     fn window(&self) -> u64 {
+        let in_flight = self.deliveries.in_flight();
         // In an outage the window fills up with packets that are lost; only an acknowledgement
         // would empty it.
         if self.meter.allows_probe() {
-            return self.window.max(self.in_flight + 2 * self.mtu);
+            return self.window.max(in_flight + 2 * self.mtu);
         }
         // quinn's pacer sends one window per round trip, by its own smoothed round trip. While
         // there is room for more than a packet, the window reported to it is corrected for that.
-        if self.in_flight + 2 * self.mtu < self.window {
-            let burst = if self.in_flight == 0 { self.idle_burst() } else { self.bursts.left() };
+        if in_flight + 2 * self.mtu < self.window {
+            let burst = if in_flight == 0 { self.idle_burst() } else { self.bursts.left() };
             if burst >= self.mtu {
                 return WINDOW_WITHOUT_PACING;
             }
-            let paced = self.rate() * self.pacer_rtt.as_secs_f64();
+            let paced = self.rate() * self.round_trip.pacers().as_secs_f64();
             return (paced as u64).clamp(self.window, WINDOW_MAX.max(self.window));
         }
         self.window
@@ -511,52 +456,28 @@ impl Controller for DeliveryController {
 }
 
 impl DeliveryController {
-    /// `smooth`: quinn's estimate before this batch of acknowledgements; quinn adds the newest
-    /// sample once the whole batch was reported here.
-    fn set_pacer_rtt(&mut self, smooth: Duration, newest: Duration) {
-        self.pacer_rtt = (smooth * 7 + newest) / 8;
-    }
-
     /// A packet was acknowledged.
     fn handle_acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool) {
-        self.in_flight = self.in_flight.saturating_sub(bytes);
-        self.delivered += bytes;
         self.losses.handle_acked(bytes);
         self.meter.add_delivered(bytes);
-        self.delivered_at = now;
         if app_limited {
             self.round_was_limited = true;
         }
         self.add_rtt_sample(now.duration_since(sent), now);
-        let at = self.history.partition_point(|batch| batch.at < sent);
-        let Some(entry) = self.history.get_mut(at).filter(|batch| batch.at == sent) else { return };
-        let batch = *entry;
-        if batch.in_burst {
-            // Packets sent at the same instant are not told apart: the next one of them that is
-            // acknowledged has waited for this one too.
-            entry.in_flight_before += bytes;
-        }
-        self.acked_sent_at = self.acked_sent_at.max(sent);
-        // Packets sent well before this one were acknowledged or lost.
-        while self.history.front().is_some_and(|batch| batch.at + 2 * self.rtt + RTT_AGE_MAX < now)
-        {
-            self.history.pop_front();
-        }
-        // The slower of the send rate and the acknowledgement rate: acknowledgements may have been
-        // delayed and have arrived all at once.
-        let took = (now - batch.delivered_at)
-            .max(sent.saturating_duration_since(batch.prev_acked_sent_at));
-        let rate = (self.delivered - batch.delivered) as f64 / took.as_secs_f64().max(1e-6);
-        if self.rounds.acknowledged(batch.delivered, self.delivered) {
+        let age_max = 2 * self.round_trip.smooth() + RTT_AGE_MAX;
+        let Some(delivery) = self.deliveries.handle_acked(now, sent, bytes, age_max) else {
+            return;
+        };
+        if self.rounds.acknowledged(delivery.delivered_before, delivery.delivered) {
             self.end_round(now);
         }
-        self.detect_longer_path(&batch, now);
-        self.add_jitter_sample(&batch, now);
+        self.detect_longer_path(&delivery, now);
+        self.add_jitter_sample(&delivery, now);
         // Below a round trip the sample is invalid: the rate of a burst is that of whatever delays
         // acknowledgements.
-        let is_valid = self.rtt_min.is_some_and(|rtt_min| took >= rtt_min);
-        if is_valid && (!batch.app_limited || rate > self.rate()) {
-            self.add_rate(rate);
+        let is_valid = self.rtt_min.is_some_and(|rtt_min| delivery.took >= rtt_min);
+        if is_valid && (!delivery.app_limited || delivery.rate > self.rate()) {
+            self.add_rate(delivery.rate);
         }
     }
 }

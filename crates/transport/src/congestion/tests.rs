@@ -1,6 +1,8 @@
 //! The congestion controller on a simulated bottleneck, in virtual time: packets of quinn's size
 //! and pacing, a drop-tail queue, random loss, and a competing flow under the kernel's CUBIC.
 
+use std::collections::VecDeque;
+
 use super::bursts::BURST_PACKETS_MIN;
 use super::losses::{LOSS_RATE_MAX, LossCause};
 use super::*;
@@ -647,13 +649,16 @@ fn the_meter_reports_bytes_in_flight_and_round_trips() {
 fn a_probe_and_nothing_else_is_sent_although_the_window_is_full() {
     let (now, meter) = (Instant::now(), Arc::new(Meter::default()));
     let mut controller = DeliveryController::new(now, MTU as u16, meter.clone());
-    while controller.in_flight + MTU < controller.window() {
+    while controller.deliveries.in_flight() + MTU < controller.window() {
         controller.on_sent(now, MTU, 0);
     }
     let full = controller.window();
     for _ in 0..3 {
         meter.allow_probe();
-        assert!(controller.in_flight + MTU < controller.window(), "one more packet may be sent");
+        assert!(
+            controller.deliveries.in_flight() + MTU < controller.window(),
+            "one more packet may be sent"
+        );
         controller.on_sent(now, MTU, 0);
         assert_eq!(controller.window(), full, "and no other");
     }
@@ -667,18 +672,19 @@ fn after_a_suspension_the_pacer_sends_at_the_rate_of_the_path() {
     link.run(ms(3_000));
     let now = link.now + ms(10_000);
     let Algorithm::Delivery(controller) = &mut link.senders[0].algorithm else { unreachable!() };
-    let (window, rtt) = (controller.window(), controller.rtt);
-    let last = controller.history.back().expect("packets left").at;
-    controller.in_flight = 0;
+    let (window, rtt) = (controller.window(), controller.round_trip.smooth());
+    let last = controller.deliveries.last_sent().expect("packets left");
+    controller.deliveries.set_in_flight(0);
     for _ in 0..20 {
         controller.handle_acked(now, last, MTU, false);
     }
-    controller.set_pacer_rtt(rtt, now - last);
+    controller.round_trip.set_pacers(rtt, now - last);
     controller.on_end_acks(now, 0, false, None);
     // An initial window goes without the pacer.
     controller.on_sent(now, INITIAL_PACKETS * MTU, 0);
     controller.on_end_acks(now, MTU, false, None);
-    assert!(controller.rtt <= 2 * rtt, "{:?} after {rtt:?}", controller.rtt);
+    let smooth = controller.round_trip.smooth();
+    assert!(smooth <= 2 * rtt, "{smooth:?} after {rtt:?}");
     let (paced, smooth) = (controller.window(), (rtt * 7 + (now - last)) / 8);
     let (rate, before) = (paced as f64 / smooth.as_secs_f64(), window as f64 / rtt.as_secs_f64());
     assert!(
@@ -690,12 +696,12 @@ fn after_a_suspension_the_pacer_sends_at_the_rate_of_the_path() {
         "the reported window does not include the pacer's correction"
     );
     // And no more is in flight because of it.
-    while controller.in_flight + MTU < controller.window() {
+    while controller.deliveries.in_flight() + MTU < controller.window() {
         controller.on_sent(now, MTU, 0);
     }
     assert!(
-        controller.in_flight <= window,
+        controller.deliveries.in_flight() <= window,
         "{} bytes in flight, {window} before",
-        controller.in_flight
+        controller.deliveries.in_flight()
     );
 }
