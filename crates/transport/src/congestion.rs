@@ -18,7 +18,9 @@ use quinn::congestion::{Controller, ControllerFactory};
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
 
 mod bursts;
+mod delay;
 mod deliveries;
+mod jitter;
 mod losses;
 mod meter;
 mod round_trip;
@@ -28,7 +30,9 @@ mod tests;
 pub(crate) use meter::Meter;
 
 use bursts::Bursts;
+use delay::{Delay, QUEUEING_DELAY_MAX, RTT_AGE_MAX};
 use deliveries::{Deliveries, Delivery};
+use jitter::Jitter;
 use losses::Losses;
 use round_trip::RoundTrip;
 
@@ -43,31 +47,9 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Added to the bandwidth-delay product: every second packet is acknowledged, and an
 /// acknowledgement may be late by one.
 const SLACK_PACKETS: u64 = 2;
-/// Target queueing delay, which keeps the bottleneck busy: an eighth of the round trip, no less
-/// than the scheduling delay of two machines, and no more than a person could notice.
-const QUEUE_RTT_DIVISOR: u32 = 8;
-const QUEUEING_DELAY_MIN: Duration = Duration::from_millis(4);
-const QUEUEING_DELAY_MAX: Duration = Duration::from_millis(12);
 /// Rounds over which the best rate is remembered while there is a standing queue: the path has
 /// become slower, or is shared.
 const RATE_ROUNDS_WITH_QUEUE: u64 = 3;
-/// Age at which the smallest round trip expires and is measured again with the path half full
-/// (BBR's ProbeRTT; BBRv2: 5 s and 10 s). Not without a standing queue: a path that has become
-/// longer by less is full all the same, and halving the window would only lose throughput.
-const RTT_AGE_MAX: Duration = Duration::from_secs(10);
-/// The same if a queue that is so many times longer than ours persists for so many rounds. A queue
-/// that remains while we leave half of the path empty belongs to another flow: its delay counts as
-/// the path's own, or nothing would be left to us.
-const FOREIGN_QUEUE_RATIO: u32 = 3;
-const FOREIGN_QUEUE_ROUNDS: u32 = 16;
-/// Samples in a row that must exceed the smallest round trip by a foreign queue's ratio before the
-/// path counts as another one: one may be an acknowledgement that was sent late.
-const LONGER_SAMPLES: u32 = 2;
-/// Most of a round trip's variation that the window makes up for, and the weight of a new round in
-/// its mean (RFC 9002's for the variation is the same). A radio link delays packets by as much; a
-/// queue that another flow keeps is not to be doubled.
-const JITTER_MAX: Duration = Duration::from_millis(24);
-const JITTER_WEIGHT: f64 = 0.25;
 /// The window's growth per round during start-up (BBR: 2.89; slow start: 2).
 const STARTUP_GAIN: f64 = 2.0;
 /// 64 MiB: largest window; no supported path needs more.
@@ -93,29 +75,11 @@ struct DeliveryController {
     /// In bytes a second.
     rates: BestRate,
     round_trip: RoundTrip,
-    rtt_min: Option<Duration>,
-    rtt_min_at: Instant,
-    /// Smallest round trip of this round and of the last one: the standing queue, without our own
-    /// bursts.
-    round_rtt_min: Duration,
-    last_round_rtt_min: Duration,
-    /// Mean of the time by which round trips exceed both the smallest one and what our own packets
-    /// in flight explain; its samples of this round, summed, and their number.
-    jitter: Duration,
-    round_jitter: (Duration, u32),
-    /// Rounds in a row with a queue that is too long to be ours.
-    foreign_queue_rounds: u32,
+    delay: Delay,
+    jitter: Jitter,
     rounds: Rounds,
     round_was_limited: bool,
     startup: Startup,
-    /// Since when half of the path is left empty to measure its propagation delay (BBR's ProbeRTT).
-    probe_rtt_since: Option<Instant>,
-    /// Since when the smallest window is used, because the round trip jumped: by our own queue if
-    /// the path became slower, by its propagation delay if it is another path.
-    drain_since: Option<Instant>,
-    /// The smallest of the newest samples in a row that no queue of ours can explain, and their
-    /// number.
-    longer_rtt: Option<(Duration, u32)>,
     losses: Losses,
     /// After an outage: limit of the window, which grows from the initial one as in slow start.
     restart_window: Option<u64>,
@@ -132,19 +96,11 @@ impl DeliveryController {
             deliveries: Deliveries::new(now),
             rates: BestRate::default(),
             round_trip: RoundTrip::new(),
-            rtt_min: None,
-            rtt_min_at: now,
-            round_rtt_min: Duration::MAX,
-            last_round_rtt_min: Duration::MAX,
-            jitter: Duration::ZERO,
-            round_jitter: (Duration::ZERO, 0),
-            foreign_queue_rounds: 0,
+            delay: Delay::new(now),
+            jitter: Jitter::default(),
             rounds: Rounds::default(),
             round_was_limited: false,
             startup: Startup::default(),
-            probe_rtt_since: None,
-            drain_since: None,
-            longer_rtt: None,
             losses: Losses::new(now),
             restart_window: None,
             window: INITIAL_PACKETS * mtu,
@@ -159,25 +115,24 @@ impl DeliveryController {
         self.rates.best()
     }
 
-    /// Queueing delay that this connection may cause.
-    fn target_queueing_delay(&self) -> Duration {
-        let rtt_min = self.rtt_min.unwrap_or_default();
-        (rtt_min / QUEUE_RTT_DIVISOR).clamp(QUEUEING_DELAY_MIN, QUEUEING_DELAY_MAX)
-    }
-
     /// Bytes that may go at once if nothing is in flight: no more than the path drains in the
     /// target time, once its rate is known.
     fn idle_burst(&self) -> u64 {
         if self.startup.is_open() {
             return self.bursts.limit();
         }
-        let drained = self.rate() * self.target_queueing_delay().as_secs_f64();
+        let drained = self.rate() * self.delay.target_queueing_delay().as_secs_f64();
         self.bursts.limit().min(drained as u64)
     }
 
     /// The queue has been longer for a whole round than this connection's window accounts for.
     fn has_standing_queue(&self) -> bool {
-        self.queueing_delay_exceeds(self.target_queueing_delay() + self.slack_delay() + self.jitter)
+        self.delay.has_standing_queue(self.allowance())
+    }
+
+    /// Delay that no queue of ours beyond its target has to explain.
+    fn allowance(&self) -> Duration {
+        self.slack_delay() + self.jitter.mean()
     }
 
     /// Queueing delay that the slack causes on a path without other traffic: at 6 Mbit/s it exceeds
@@ -187,23 +142,18 @@ impl DeliveryController {
         Duration::from_secs_f64(seconds).min(QUEUEING_DELAY_MAX)
     }
 
-    /// The smallest round trip of the last round was longer than the propagation delay by more.
-    fn queueing_delay_exceeds(&self, delay: Duration) -> bool {
-        let rtt = self.last_round_rtt_min;
-        self.rtt_min.is_some_and(|rtt_min| rtt != Duration::MAX && rtt > rtt_min + delay)
-    }
-
     fn set_window(&mut self) {
         let window_min = WINDOW_PACKETS_MIN * self.mtu;
-        let Some(rtt_min) = self.rtt_min.filter(|_| self.rate() > 0.0) else { return };
+        let Some(rtt_min) = self.delay.min().filter(|_| self.rate() > 0.0) else { return };
         let (rate, slack) = (self.rate(), SLACK_PACKETS * self.mtu);
         let bdp = rate * rtt_min.as_secs_f64();
         // A window without the jitter would be smaller than what the path holds, the rate measured
         // with it smaller again, and so on.
-        let full = bdp + rate * (self.target_queueing_delay() + self.jitter).as_secs_f64();
-        let window = if self.drain_since.is_some() {
+        let full =
+            bdp + rate * (self.delay.target_queueing_delay() + self.jitter.mean()).as_secs_f64();
+        let window = if self.delay.drains() {
             window_min
-        } else if self.probe_rtt_since.is_some() {
+        } else if self.delay.is_probed() {
             (bdp / 2.0) as u64
         } else if self.startup.is_open() {
             // Grows with what is delivered, as in slow start: a first measurement that is too low
@@ -231,28 +181,11 @@ impl DeliveryController {
 
     fn add_rtt_sample(&mut self, rtt: Duration, now: Instant) {
         self.round_trip.add(rtt);
-        self.round_rtt_min = self.round_rtt_min.min(rtt);
-        let expired = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
-        let drained = self
-            .probe_rtt_since
-            .is_some_and(|since| now.duration_since(since) > rtt + self.round_trip.smooth());
-        if self.rtt_min.is_some_and(|rtt_min| rtt + self.foreign_queueing_delay() < rtt_min) {
+        if self.delay.is_of_shorter_path(rtt) {
             self.losses.handle_shorter_path(now);
         }
-        if self.rtt_min.is_none_or(|rtt_min| rtt <= rtt_min) || drained {
-            self.rtt_min = Some(rtt);
-            self.rtt_min_at = now;
-            self.probe_rtt_since = None;
-            self.drain_since = None;
-            self.foreign_queue_rounds = 0;
-        } else if expired && !self.has_standing_queue() {
-            self.rtt_min_at = now;
-        } else if (expired || self.foreign_queue_rounds > FOREIGN_QUEUE_ROUNDS)
-            && self.probe_rtt_since.is_none()
-        {
-            self.probe_rtt_since = Some(now);
-        }
-        self.meter.set_rtt(self.round_trip.smooth(), self.rtt_min.unwrap_or(rtt));
+        self.delay.add(rtt, self.round_trip.smooth(), self.allowance(), now);
+        self.meter.set_rtt(self.round_trip.smooth(), self.delay.min().unwrap_or(rtt));
     }
 
     /// A packet that waited for little of ours, or for nothing, was acknowledged. If that takes
@@ -261,77 +194,37 @@ impl DeliveryController {
     /// shorter path is a fraction of what the longer one holds, and the rates measured with it are
     /// the window's and not the path's.
     fn detect_longer_path(&mut self, delivery: &Delivery, now: Instant) {
-        let drains = self.drain_since.is_some_and(|since| delivery.sent >= since);
-        let waits_for = if drains { WINDOW_PACKETS_MIN * self.mtu } else { 0 };
+        let drained = self.delay.drained_at(delivery.sent);
+        let waits_for = if drained { WINDOW_PACKETS_MIN * self.mtu } else { 0 };
         if delivery.in_flight_before > waits_for {
             return;
         }
-        let rtt = now.duration_since(delivery.sent);
-        let longest = self.rtt_min.unwrap_or(rtt) + self.foreign_queueing_delay();
-        if rtt <= longest {
-            // The jump was a queue, and it has drained.
-            self.longer_rtt = None;
-            self.drain_since = None;
-            return;
+        if self.delay.add_without_queue(now.duration_since(delivery.sent), now) {
+            self.startup.begin(0.0);
+            self.restart_window = Some(INITIAL_PACKETS * self.mtu);
+            self.window = self.window.max(INITIAL_PACKETS * self.mtu);
         }
-        let (before, samples) = self.longer_rtt.unwrap_or((rtt, 0));
-        let (rtt, samples) = (rtt.min(before), samples + 1);
-        self.longer_rtt = Some((rtt, samples));
-        if samples < LONGER_SAMPLES {
-            return;
-        }
-        self.rtt_min = Some(rtt);
-        self.rtt_min_at = now;
-        self.longer_rtt = None;
-        self.drain_since = None;
-        self.probe_rtt_since = None;
-        self.foreign_queue_rounds = 0;
-        self.startup.begin(0.0);
-        self.restart_window = Some(INITIAL_PACKETS * self.mtu);
-        self.window = self.window.max(INITIAL_PACKETS * self.mtu);
     }
 
     fn add_jitter_sample(&mut self, delivery: &Delivery, now: Instant) {
-        let Some(rtt_min) = self.rtt_min.filter(|_| self.rate() > 0.0) else { return };
+        let Some(rtt_min) = self.delay.min().filter(|_| self.rate() > 0.0) else { return };
         let seconds = delivery.in_flight_before as f64 / self.rate();
         let ours = Duration::from_secs_f64(seconds.min(RTT_AGE_MAX.as_secs_f64()));
         let excess = now
             .duration_since(delivery.sent)
             .saturating_sub(rtt_min.max(ours) + self.slack_delay());
-        self.round_jitter.0 += excess.min(JITTER_MAX);
-        self.round_jitter.1 += 1;
+        self.jitter.add(excess);
     }
 
-    /// A queueing delay that is too long to be caused by this connection.
-    fn foreign_queueing_delay(&self) -> Duration {
-        FOREIGN_QUEUE_RATIO * self.target_queueing_delay()
-    }
-
-    /// Queueing delay that a full window causes at the path's rate.
-    fn window_queueing_delay(&self) -> Duration {
+    /// How long a full window takes at the path's rate.
+    fn window_time(&self) -> Duration {
         let seconds = (self.window as f64 / self.rate().max(1.0)).min(RTT_AGE_MAX.as_secs_f64());
-        Duration::from_secs_f64(seconds).saturating_sub(self.rtt_min.unwrap_or_default())
+        Duration::from_secs_f64(seconds)
     }
 
     fn end_round(&mut self, now: Instant) {
-        let before = self.last_round_rtt_min;
-        self.last_round_rtt_min = std::mem::replace(&mut self.round_rtt_min, Duration::MAX);
-        let rtt_max = before
-            .saturating_add(self.foreign_queueing_delay())
-            .saturating_add(self.window_queueing_delay());
-        if self.last_round_rtt_min != Duration::MAX
-            && self.last_round_rtt_min > rtt_max
-            && self.drain_since.is_none()
-        {
-            self.drain_since = Some(now);
-        }
-        let (sum, samples) = std::mem::take(&mut self.round_jitter);
-        if samples > 0 {
-            let mean = sum / samples;
-            self.jitter = self.jitter.mul_f64(1.0 - JITTER_WEIGHT) + mean.mul_f64(JITTER_WEIGHT);
-        }
-        let foreign = self.queueing_delay_exceeds(self.foreign_queueing_delay());
-        self.foreign_queue_rounds = if foreign { self.foreign_queue_rounds + 1 } else { 0 };
+        self.delay.end_round(self.window_time(), now);
+        self.jitter.end_round();
         let limited = std::mem::take(&mut self.round_was_limited);
         // While the window is limited its rate says nothing about the path.
         if self.startup.is_open() && !limited && self.restart_window.is_none() {
@@ -475,7 +368,7 @@ impl DeliveryController {
         self.add_jitter_sample(&delivery, now);
         // Below a round trip the sample is invalid: the rate of a burst is that of whatever delays
         // acknowledgements.
-        let is_valid = self.rtt_min.is_some_and(|rtt_min| delivery.took >= rtt_min);
+        let is_valid = self.delay.min().is_some_and(|rtt_min| delivery.took >= rtt_min);
         if is_valid && (!delivery.app_limited || delivery.rate > self.rate()) {
             self.add_rate(delivery.rate);
         }

@@ -232,7 +232,7 @@ fn a_path_is_longer_after_two_samples_on_an_idle_path() {
     link.pages(5, PAGES[0]);
     let (mut now, until) = (link.now, link.now + ms(3_000));
     let Algorithm::Delivery(controller) = &mut link.senders[0].algorithm else { unreachable!() };
-    assert_eq!(controller.rtt_min, Some(LAN.rtt));
+    assert_eq!(controller.delay.min(), Some(LAN.rtt));
     let mut sample = |rtt: Duration| {
         controller.on_sent(now, MTU, 0);
         let sent = now;
@@ -240,7 +240,7 @@ fn a_path_is_longer_after_two_samples_on_an_idle_path() {
         assert!(now < until, "the smallest round trip would expire anyway");
         controller.handle_acked(now, sent, MTU, true);
         controller.on_end_acks(now, 0, true, None);
-        (controller.rtt_min.expect("it was measured"), controller.window)
+        (controller.delay.min().expect("it was measured"), controller.window)
     };
     assert_eq!(sample(ms(500)).0, LAN.rtt, "one may be late");
     assert_eq!(sample(LAN.rtt).0, LAN.rtt);
