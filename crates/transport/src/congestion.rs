@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
-use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, Startup};
+use thinc_path_model::{PROBE_GAIN, Rounds};
 
+mod bandwidth;
 mod bursts;
 mod delay;
 mod deliveries;
@@ -29,6 +30,7 @@ mod tests;
 
 pub(crate) use meter::Meter;
 
+use bandwidth::Bandwidth;
 use bursts::Bursts;
 use delay::{Delay, QUEUEING_DELAY_MAX, RTT_AGE_MAX};
 use deliveries::{Deliveries, Delivery};
@@ -47,9 +49,6 @@ const WINDOW_PACKETS_MIN: u64 = 4;
 /// Added to the bandwidth-delay product: every second packet is acknowledged, and an
 /// acknowledgement may be late by one.
 const SLACK_PACKETS: u64 = 2;
-/// Rounds over which the best rate is remembered while there is a standing queue: the path has
-/// become slower, or is shared.
-const RATE_ROUNDS_WITH_QUEUE: u64 = 3;
 /// The window's growth per round during start-up (BBR: 2.89; slow start: 2).
 const STARTUP_GAIN: f64 = 2.0;
 /// 64 MiB: largest window; no supported path needs more.
@@ -67,19 +66,17 @@ impl ControllerFactory for DeliveryControl {
     }
 }
 
+/// The window of one path. Its parts own what was measured; what follows from it for the window is
+/// decided here.
 #[derive(Clone, Debug)]
 struct DeliveryController {
     mtu: u64,
     meter: Arc<Meter>,
     deliveries: Deliveries,
-    /// In bytes a second.
-    rates: BestRate,
+    bandwidth: Bandwidth,
     round_trip: RoundTrip,
     delay: Delay,
     jitter: Jitter,
-    rounds: Rounds,
-    round_was_limited: bool,
-    startup: Startup,
     losses: Losses,
     /// After an outage: limit of the window, which grows from the initial one as in slow start.
     restart_window: Option<u64>,
@@ -94,13 +91,10 @@ impl DeliveryController {
             mtu,
             meter,
             deliveries: Deliveries::new(now),
-            rates: BestRate::default(),
+            bandwidth: Bandwidth::default(),
             round_trip: RoundTrip::new(),
             delay: Delay::new(now),
             jitter: Jitter::default(),
-            rounds: Rounds::default(),
-            round_was_limited: false,
-            startup: Startup::default(),
             losses: Losses::new(now),
             restart_window: None,
             window: INITIAL_PACKETS * mtu,
@@ -112,13 +106,13 @@ impl DeliveryController {
     }
 
     fn rate(&self) -> f64 {
-        self.rates.best()
+        self.bandwidth.rate()
     }
 
     /// Bytes that may go at once if nothing is in flight: no more than the path drains in the
     /// target time, once its rate is known.
     fn idle_burst(&self) -> u64 {
-        if self.startup.is_open() {
+        if self.bandwidth.is_searched() {
             return self.bursts.limit();
         }
         let drained = self.rate() * self.delay.target_queueing_delay().as_secs_f64();
@@ -142,6 +136,7 @@ impl DeliveryController {
         Duration::from_secs_f64(seconds).min(QUEUEING_DELAY_MAX)
     }
 
+    /// Sets the window to what is known of the path; without a measurement it stays.
     fn set_window(&mut self) {
         let window_min = WINDOW_PACKETS_MIN * self.mtu;
         let Some(rtt_min) = self.delay.min().filter(|_| self.rate() > 0.0) else { return };
@@ -155,13 +150,14 @@ impl DeliveryController {
             window_min
         } else if self.delay.is_probed() {
             (bdp / 2.0) as u64
-        } else if self.startup.is_open() {
+        } else if self.bandwidth.is_searched() {
             // Grows with what is delivered, as in slow start: a first measurement that is too low
             // does not stop it.
             ((full * STARTUP_GAIN) as u64 + slack).max(self.window)
         } else {
             let us = |time: Duration| time.as_micros() as u64;
-            let probes = Rounds::probes(self.rounds.number(), us(rtt_min), us(QUEUEING_DELAY_MAX));
+            let probes =
+                Rounds::probes(self.bandwidth.round(), us(rtt_min), us(QUEUEING_DELAY_MAX));
             match self.losses.window(bdp, full) {
                 Some(window) => window + slack,
                 None if probes && !self.has_standing_queue() => (full * PROBE_GAIN) as u64 + slack,
@@ -172,11 +168,6 @@ impl DeliveryController {
         self.window = window.clamp(window_min, WINDOW_MAX);
         self.meter.set_window(self.window);
         self.meter.set_rate(rate as u64);
-    }
-
-    fn add_rate(&mut self, rate: f64) {
-        let rounds = if self.has_standing_queue() { RATE_ROUNDS_WITH_QUEUE } else { RATE_ROUNDS };
-        self.rates.add(rate, self.rounds.number(), rounds);
     }
 
     fn add_rtt_sample(&mut self, rtt: Duration, now: Instant) {
@@ -200,7 +191,7 @@ impl DeliveryController {
             return;
         }
         if self.delay.add_without_queue(now.duration_since(delivery.sent), now) {
-            self.startup.begin(0.0);
+            self.bandwidth.search_again();
             self.restart_window = Some(INITIAL_PACKETS * self.mtu);
             self.window = self.window.max(INITIAL_PACKETS * self.mtu);
         }
@@ -225,18 +216,10 @@ impl DeliveryController {
     fn end_round(&mut self, now: Instant) {
         self.delay.end_round(self.window_time(), now);
         self.jitter.end_round();
-        let limited = std::mem::take(&mut self.round_was_limited);
-        // While the window is limited its rate says nothing about the path.
-        if self.startup.is_open() && !limited && self.restart_window.is_none() {
-            self.startup.round_ended(self.rate());
-            // While the rate grows, a longer round trip is jitter and not a queue.
-            if !self.startup.grows() && self.has_standing_queue() {
-                self.startup.end();
-            }
-        }
-        let (round, has_queue) = (self.rounds.number(), self.has_standing_queue());
+        let (round, has_queue) = (self.bandwidth.round(), self.has_standing_queue());
+        self.bandwidth.end_round(self.restart_window.is_some(), has_queue);
         if self.losses.end_round(now, round, self.mtu, has_queue) {
-            self.startup.end();
+            self.bandwidth.end_search();
         }
         if let Some(limit) = self.restart_window {
             // As slow start does, until the model's window is smaller.
@@ -281,7 +264,7 @@ impl Controller for DeliveryController {
         if app_limited {
             self.meter.clear_unsent();
             self.deliveries.set_app_limited();
-            self.round_was_limited = true;
+            self.bandwidth.set_limited();
         }
         self.set_window();
         self.meter.changed();
@@ -354,14 +337,14 @@ impl DeliveryController {
         self.losses.handle_acked(bytes);
         self.meter.add_delivered(bytes);
         if app_limited {
-            self.round_was_limited = true;
+            self.bandwidth.set_limited();
         }
         self.add_rtt_sample(now.duration_since(sent), now);
         let age_max = 2 * self.round_trip.smooth() + RTT_AGE_MAX;
         let Some(delivery) = self.deliveries.handle_acked(now, sent, bytes, age_max) else {
             return;
         };
-        if self.rounds.acknowledged(delivery.delivered_before, delivery.delivered) {
+        if self.bandwidth.handle_acked(delivery.delivered_before, delivery.delivered) {
             self.end_round(now);
         }
         self.detect_longer_path(&delivery, now);
@@ -370,7 +353,7 @@ impl DeliveryController {
         // acknowledgements.
         let is_valid = self.delay.min().is_some_and(|rtt_min| delivery.took >= rtt_min);
         if is_valid && (!delivery.app_limited || delivery.rate > self.rate()) {
-            self.add_rate(delivery.rate);
+            self.bandwidth.add(delivery.rate, self.has_standing_queue());
         }
     }
 }
