@@ -5,11 +5,13 @@
 //! decides nothing that session-core could decide.
 
 mod closing;
+mod connections;
 mod datagrams;
 mod figures;
 mod files;
 mod guests;
 mod instances;
+mod job_encoder;
 mod notices;
 mod opening;
 mod people;
@@ -19,29 +21,19 @@ mod requests;
 mod sound;
 pub(crate) mod thumbnail;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thinc_codec_enc::Encoder;
-use thinc_h264::Library;
-use thinc_protocol::commands::Commands;
-use thinc_protocol::framing::Deframer;
-use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::CloseCode;
-use thinc_protocol::viewer::{KeyboardLayout, ViewerCaps, ViewerMessage};
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_ring::{Attachment, Framebuffer};
-use thinc_session_core::{
-    Config, DeliveryOrder, LossyPolicy, PathStats, Rights, Scheduling, Session, Upstream,
-    VideoPolicy, ViewerId,
-};
-use thinc_transport::invitation::Grant;
-use thinc_transport::path::{Path, PathInfo};
+use thinc_session_core::{Config, DeliveryOrder, LossyPolicy, Rights, Scheduling, Session};
+use thinc_transport::path::Path;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -51,25 +43,23 @@ use tracing::{info, warn};
 
 use crate::caches::Caches;
 use crate::clipboard::{self, Clipboard};
-use crate::connection::{ConnectionId, Event, Events, Opened, STALL_TIMEOUT};
+use crate::connection::{ConnectionId, Event, Events, Opened};
 use crate::cursor::CursorPublisher;
 use crate::expiry::Expiry;
 use crate::files::Files;
-use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
-use crate::memory::{emptied, emptied_commands, recycle};
 use crate::opening::Opening;
-use crate::packing::ConnectionPacker;
 use crate::preferences::keeper::Keeper;
 use crate::recorder::Recorder;
-use crate::render::{self, Renderer};
 use crate::share::Sharing;
-use crate::worker::{EncodeJob, Encoded, Workers};
+use crate::worker::Encoded;
 use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
 
+use connections::{Connections, ViewerConnection};
 use instances::DepartedViewers;
+use job_encoder::JobEncoder;
 use notices::NoticeState;
 use opening::OpeningState;
 use people::PeopleState;
@@ -99,65 +89,6 @@ const DEADLINE_RETRY: Duration = Duration::from_micros(500);
 /// dropped, which a newer one has replaced.
 const NEXT_FRAMEBUFFERS_MAX: usize = 8;
 
-/// An authenticated connection, and its viewer once that has sent its hello.
-struct ViewerConnection {
-    label: String,
-    /// It is a guest's.
-    guest: Option<Grant>,
-    outgoing: Option<mpsc::Sender<Vec<u8>>>,
-    path: Option<Path>,
-    /// Buffer for the next chunk; `None` while a chunk is being sent.
-    chunk: Option<Vec<u8>>,
-    /// Length of the chunk that is being sent.
-    chunk_bytes: u64,
-    task: tokio::task::AbortHandle,
-    frames: Deframer,
-    /// Which bytes of the viewer's stream `frames` has received, on the stream or as datagrams.
-    upstream: Upstream,
-    viewer: Option<ViewerId>,
-    /// The viewer's instance number, if it sends one.
-    instance: Option<[u8; INSTANCE_BYTES]>,
-    /// Its person has opened the session with it; it does not only reconnect.
-    opens: bool,
-    /// What it has said of its keyboard, if it is the owner's.
-    reported_layout: Option<KeyboardLayout>,
-    /// Its requests to share that are not answered yet.
-    share_requests: usize,
-    /// It accepts video streams.
-    takes_video: bool,
-    renderer: Renderer,
-    packer: ConnectionPacker,
-    opened: Micros,
-    /// Since when sent bytes wait for an acknowledgement without any arriving.
-    unacknowledged: Option<Micros>,
-    /// When the connection is aborted, whether the viewer has read the reason or not.
-    abort_at: Option<Micros>,
-}
-
-impl ViewerConnection {
-    /// Passes the statistics of the path to session-core if it needs them.
-    fn update_path(&self, core: &mut Session, viewer: ViewerId) {
-        if core.is_busy(viewer) {
-            let info = self.path.as_ref().and_then(Path::info);
-            core.handle_path(viewer, info.map(|info| path_stats(info, self.chunk_bytes)));
-        }
-    }
-}
-
-/// The path's statistics plus the chunk that is being written: part of it may count twice for a
-/// moment.
-fn path_stats(info: PathInfo, chunk_bytes: u64) -> PathStats {
-    let PathInfo { unacknowledged, delivered, window, rate, rtt, rtt_min } = info;
-    PathStats {
-        unacknowledged: unacknowledged + chunk_bytes,
-        delivered,
-        window,
-        rate,
-        rtt,
-        rtt_min,
-    }
-}
-
 pub(crate) struct Actor {
     core: Session,
     ring: thinc_ring::Ring,
@@ -182,7 +113,7 @@ pub(crate) struct Actor {
     /// Keyboard changes requested and not yet done: more than one if input did not wait for them.
     keyboard_changes: u32,
     blocked: Blocked,
-    connections: BTreeMap<ConnectionId, ViewerConnection>,
+    connections: Connections,
     caches: Caches,
     departed: DepartedViewers,
     guests: Arc<Guests>,
@@ -196,21 +127,11 @@ pub(crate) struct Actor {
     expiry: Expiry,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
-    /// The connection, or the next after it, that is served first in the next turn.
-    next_served: ConnectionId,
     cursor: CursorPublisher,
-    encoder: Encoder,
-    workers: Workers,
-    spare: Vec<EncodeJob>,
-    /// Commands of a job that is encoded on this thread.
-    commands: Commands,
+    encoder: JobEncoder,
     /// While a trace is recorded.
     recorder: Option<Recorder>,
     sound: SoundState,
-    /// Whether videos are sent as streams at all.
-    video: VideoPolicy,
-    /// The library that encodes video frames.
-    video_library: Library,
     start: Instant,
 }
 
@@ -275,7 +196,7 @@ impl Actor {
             selections_deadline: Some(SELECTIONS_TIMEOUT.as_micros() as Micros),
             keyboard_changes: 0,
             blocked: Blocked::Free,
-            connections: BTreeMap::new(),
+            connections: Connections::new(),
             caches: Caches::default(),
             departed: DepartedViewers::default(),
             guests: sharing.guests.clone(),
@@ -287,16 +208,10 @@ impl Actor {
             viewers_scale: 0,
             expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
             guests_check_at: None,
-            next_served: ConnectionId(0),
             cursor: CursorPublisher::default(),
-            encoder: Encoder::new(),
-            workers: Workers::new(events),
-            spare: Vec::new(),
-            commands: Commands::default(),
+            encoder: JobEncoder::new(config, events),
             recorder: None,
             sound,
-            video: config.video.policy(config.lossless),
-            video_library: crate::video::library(&config.video_encoder),
             start,
         };
         if let Some(path) = &config.trace {
@@ -413,16 +328,7 @@ impl Actor {
         let now = self.now();
         let least = Duration::from_micros(now) + DEADLINE_RETRY;
         let instant = |at: Micros| self.start + Duration::from_micros(at).max(least);
-        let connections = self.connections.values().flat_map(|connection| {
-            let stall = STALL_TIMEOUT.as_micros() as Micros;
-            let hello = connection
-                .viewer
-                .is_none()
-                .then(|| connection.opened + AUTH_TIMEOUT.as_micros() as Micros);
-            [hello, connection.abort_at, connection.unacknowledged.map(|since| since + stall)]
-                .into_iter()
-                .flatten()
-        });
+        let connections = self.connections.values().filter_map(ViewerConnection::deadline);
         let binding = if let Blocked::Keyboard(until) = self.blocked { Some(until) } else { None };
         (
             self.core.poll_deadline(now).map(instant),
@@ -446,9 +352,8 @@ impl Actor {
             }
             Event::Datagram(id, bytes) => self.handle_datagram(id, &bytes),
             Event::ChunkSent(id, chunk) => {
-                if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.chunk = Some(emptied(chunk));
-                    connection.chunk_bytes = 0;
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.handle_chunk_sent(chunk);
                 }
             }
             Event::Closed(id, reason) => {
@@ -488,31 +393,10 @@ impl Actor {
     }
 
     fn handle_opened(&mut self, opened: Opened) {
-        let Opened { id, label, guest, outgoing, path, datagrams, task, reading } = opened;
-        info!(connection = id.0, "{label}: connected");
-        self.handle_reading_of_connection(reading);
-        let connection = ViewerConnection {
-            label,
-            guest,
-            outgoing: Some(outgoing),
-            path,
-            chunk: Some(Vec::new()),
-            chunk_bytes: 0,
-            task,
-            frames: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
-            upstream: Upstream::default(),
-            viewer: None,
-            instance: None,
-            opens: false,
-            reported_layout: None,
-            share_requests: 0,
-            takes_video: false,
-            renderer: Renderer::new(self.video_library),
-            packer: ConnectionPacker::new(datagrams),
-            opened: self.now(),
-            unacknowledged: None,
-            abort_at: None,
-        };
+        let id = opened.id;
+        info!(connection = id.0, "{}: connected", opened.label);
+        self.handle_reading_of_connection(opened.reading.clone());
+        let connection = ViewerConnection::new(opened, self.encoder.renderer(), self.now());
         let full = self.connections.len() >= VIEWERS_MAX;
         self.connections.insert(id, connection);
         if full {
@@ -533,17 +417,12 @@ impl Actor {
             .is_some_and(|by| self.clipboard.knows_initial_owners() || now >= by)
         {
             self.selections_deadline = None;
-            let waiting: Vec<ConnectionId> = self.connections.keys().copied().collect();
-            waiting.into_iter().for_each(|id| self.handle_bytes(id, &[]));
+            self.connections.ids().into_iter().for_each(|id| self.handle_bytes(id, &[]));
         }
     }
 
     fn handle_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let Some(connection) =
-            self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
-        else {
-            return;
-        };
+        let Some(connection) = self.connections.open_mut(id) else { return };
         if let Some(viewer) = connection.viewer {
             connection.update_path(&mut self.core, viewer);
         }
@@ -554,18 +433,11 @@ impl Actor {
     /// Handles the next bytes of a viewer's stream, which arrived on the stream or as a datagram.
     fn handle_stream(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
-        let is_new = self
-            .connections
-            .get(&id)
-            .is_some_and(|connection| connection.viewer.is_none() && connection.abort_at.is_none());
+        let is_new = self.connections.open(id).is_some_and(|open| open.viewer.is_none());
         let Some(rights) = (if is_new { self.rights_of(id) } else { Some(Rights::ALL) }) else {
             return;
         };
-        let Some(mut connection) =
-            self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
-        else {
-            return;
-        };
+        let Some(mut connection) = self.connections.open_mut(id) else { return };
         connection.frames.push(bytes);
         if self.selections_deadline.is_some() {
             return;
@@ -605,7 +477,7 @@ impl Actor {
                         if opening == Some(Opening::TakeOver) {
                             self.take_over(id);
                         }
-                        let Some(again) = self.connections.get_mut(&id) else { return };
+                        let Some(again) = self.connections.get_mut(id) else { return };
                         connection = again;
                         connection.opens = opening.is_some();
                         info!(
@@ -632,11 +504,11 @@ impl Actor {
                         }
                         connection.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
                         // While any viewer accepts videos the driver keeps each frame's samples.
-                        if connection.takes_video && self.video != VideoPolicy::Off {
+                        if connection.takes_video && self.encoder.sends_videos() {
                             self.ring.set_want_video(true);
                         }
                         self.apply_preferences_to(id, viewer);
-                        let Some(again) = self.connections.get_mut(&id) else { return };
+                        let Some(again) = self.connections.get_mut(id) else { return };
                         connection = again;
                         continue;
                     }
@@ -690,7 +562,7 @@ impl Actor {
                     if let Err(violation) = self.handle_microphone(viewer, &packet) {
                         break (CloseCode::Protocol, violation.to_string());
                     }
-                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    let Some(again) = self.connections.get_mut(id) else { return };
                     connection = again;
                     continue;
                 }
@@ -701,13 +573,13 @@ impl Actor {
                 }
                 ViewerMessage::ClipPolicy(directions) => {
                     self.handle_clip_policy(id, directions);
-                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    let Some(again) = self.connections.get_mut(id) else { return };
                     connection = again;
                     continue;
                 }
                 ViewerMessage::Share(share) => {
                     self.handle_share(id, viewer, share);
-                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    let Some(again) = self.connections.get_mut(id) else { return };
                     connection = again;
                     continue;
                 }
@@ -721,7 +593,7 @@ impl Actor {
             if let Some(update) = applied {
                 self.caches.acked(id, viewer, update, &mut self.core);
                 let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
-                connection.unacknowledged = more.then_some(now);
+                connection.handle_acknowledged(more, now);
             }
         };
         let (code, reason) = end;
@@ -732,17 +604,10 @@ impl Actor {
     /// delay the others, nor input. True if there may be more to do at once.
     fn serve_viewers(&mut self) -> bool {
         let started = Instant::now();
-        let first = self.next_served;
-        let order: Vec<ConnectionId> = self
-            .connections
-            .range(first..)
-            .chain(self.connections.range(..first))
-            .map(|(&id, _)| id)
-            .collect();
         let mut more = false;
-        for id in order {
+        for id in self.connections.turn() {
             if started.elapsed() >= SERVE_TIME_PER_TURN {
-                self.next_served = id;
+                self.connections.stop_turn(id);
                 return true;
             }
             more |= self.serve(id);
@@ -754,27 +619,14 @@ impl Actor {
     /// job may follow.
     fn serve(&mut self, id: ConnectionId) -> bool {
         let now = self.now();
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let Some(connection) = self.connections.get_mut(id) else { return false };
         let Some(viewer) = connection.viewer else { return false };
         connection.update_path(&mut self.core, viewer);
         let mut more = false;
         if let Some(job) = self.core.poll_job(viewer, now) {
-            let mut encode_job = self.spare.pop().unwrap_or_else(EncodeJob::new);
             let cache = self.caches.get(id, viewer, &mut self.core);
             let screen = (&self.ring, &self.framebuffer);
-            let renderer = &mut connection.renderer;
-            let rendered =
-                renderer.render(&mut self.core, job, screen, cache, &mut encode_job, now);
-            match rendered {
-                None => recycle(&mut self.spare, encode_job),
-                Some(planned) if encode_job.is_inline(planned.job()) => {
-                    self.commands = emptied_commands(std::mem::take(&mut self.commands));
-                    let took = encode_job.encode(&mut self.encoder, &mut self.commands);
-                    render::finish(&mut self.core, planned, &encode_job, 0, &self.commands, took);
-                    recycle(&mut self.spare, encode_job);
-                }
-                Some(planned) => renderer.submitted(planned, self.workers.submit(encode_job)),
-            }
+            self.encoder.run(&mut self.core, &mut connection.renderer, job, screen, cache, now);
             more = true;
         }
         // Also while a chunk is being sent: it overtakes the stream.
@@ -822,15 +674,11 @@ impl Actor {
 
     fn handle_encoded(&mut self, encoded: Encoded) {
         let job = encoded.job.clone();
-        match self.connections.values_mut().find(|connection| connection.viewer == Some(job.viewer))
-        {
+        match self.connections.of_viewer(job.viewer) {
             Some(connection) => connection.renderer.handle_encoded(&mut self.core, encoded),
             None => drop(encoded),
         }
-        // The last slice of a job returns its memory.
-        if let Some(job) = Arc::into_inner(job) {
-            recycle(&mut self.spare, job);
-        }
+        self.encoder.take_back(job);
     }
 }
 

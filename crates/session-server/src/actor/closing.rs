@@ -8,16 +8,16 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{debug, info};
 
+use super::connections::TimedOut;
 use super::{Actor, CLOSE_TIMEOUT, CLOSE_TIMEOUT_AT_END};
 use crate::connection::{ConnectionId, EndReason, Event, STALL_TIMEOUT};
 use crate::expiry::Due;
-use crate::gate::AUTH_TIMEOUT;
 
 impl Actor {
     /// Sends the reason, and ends the connection once it was sent, or at the time-out.
     pub(super) fn close(&mut self, id: ConnectionId, code: CloseCode, reason: &str) {
         let abort_at = self.now() + CLOSE_TIMEOUT.as_micros() as Micros;
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         info!(connection = id.0, "{}: closing: {reason}", connection.label);
         connection.abort_at.get_or_insert(abort_at);
         match connection.viewer {
@@ -33,15 +33,12 @@ impl Actor {
     }
 
     pub(super) fn handle_closed(&mut self, id: ConnectionId, reason: &EndReason) {
-        let Some(connection) = self.connections.remove(&id) else { return };
-        if connection.takes_video
-            && !self.connections.values().any(|connection| connection.takes_video)
-        {
+        let Some(connection) = self.connections.remove(id) else { return };
+        if connection.takes_video && !self.connections.take_videos() {
             self.ring.set_want_video(false);
         }
         if self.connections.is_empty() {
-            // No viewer waits for the next job.
-            self.spare = Vec::new();
+            self.encoder.release_memory();
         }
         self.caches.handle_disconnect(id, self.now());
         if let Some(viewer) = connection.viewer {
@@ -71,36 +68,24 @@ impl Actor {
         if has_checked {
             let _ = self.check_guests();
         }
-        let stall = STALL_TIMEOUT.as_micros() as Micros;
-        let mut closing = Vec::new();
+        let timed_out: Vec<(ConnectionId, TimedOut)> = self
+            .connections
+            .iter()
+            .filter_map(|(id, connection)| Some((id, connection.timed_out(now)?)))
+            .collect();
+        let mut has_closed = has_checked;
         let mut aborted = Vec::new();
-        for (&id, connection) in &self.connections {
-            if connection.abort_at.is_some_and(|at| at <= now) {
-                aborted.push(id);
-            } else if connection.abort_at.is_some() {
-                // The reason is being sent.
-            } else if connection.viewer.is_none()
-                && now >= connection.opened + AUTH_TIMEOUT.as_micros() as Micros
-            {
-                closing.push((
-                    id,
-                    CloseCode::Protocol,
-                    format!("no hello within {AUTH_TIMEOUT:?}"),
-                ));
-            } else if connection.unacknowledged.is_some_and(|since| now >= since + stall) {
-                closing.push((
-                    id,
-                    CloseCode::TooSlow,
-                    format!("no update was acknowledged for {STALL_TIMEOUT:?}"),
-                ));
+        for (id, what) in timed_out {
+            match what {
+                TimedOut::Close(code, reason) => {
+                    self.close(id, code, &reason);
+                    has_closed = true;
+                }
+                TimedOut::Abort => aborted.push(id),
             }
         }
-        let has_closed = has_checked || !closing.is_empty();
-        for (id, code, reason) in closing {
-            self.close(id, code, &reason);
-        }
         for id in aborted {
-            if let Some(connection) = self.connections.get(&id) {
+            if let Some(connection) = self.connections.get(id) {
                 connection.task.abort();
                 self.handle_closed(id, &EndReason::Closed);
             }
@@ -124,8 +109,7 @@ impl Actor {
 
     /// Tells every viewer that the session ends, and waits until they have read it.
     pub(super) async fn close_all(&mut self, inbox: &mut mpsc::Receiver<Event>, why: &str) {
-        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
-        for id in ids {
+        for id in self.connections.ids() {
             self.close(id, CloseCode::SessionEnded, why);
         }
         let all_gone = async {

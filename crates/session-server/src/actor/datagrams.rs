@@ -15,11 +15,7 @@ impl Actor {
     /// of its stream.
     pub(super) fn handle_datagram(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
-        let Some(connection) =
-            self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
-        else {
-            return;
-        };
+        let Some(connection) = self.connections.open_mut(id) else { return };
         let Some(viewer) = connection.viewer else { return };
         let violation = match MessageFrame::from_datagram(bytes)
             .and_then(|frame| ViewerMessage::decode(&frame))
@@ -61,8 +57,8 @@ impl Actor {
         let now = self.now();
         self.caches.acked(id, viewer, update, &mut self.core);
         let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.unacknowledged = more.then_some(now);
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.handle_acknowledged(more, now);
         }
     }
 }

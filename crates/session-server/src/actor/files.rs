@@ -61,11 +61,11 @@ impl Actor {
 
     /// The viewers that are not being closed, the oldest first.
     fn file_viewers(&self) -> Vec<FileViewer> {
-        self.connections.keys().filter_map(|&id| self.file_viewer(id)).collect()
+        self.connections.all_open().filter_map(|(id, _)| self.file_viewer(id)).collect()
     }
 
     fn file_viewer(&self, id: ConnectionId) -> Option<FileViewer> {
-        let connection = self.connections.get(&id).filter(|open| open.abort_at.is_none())?;
+        let connection = self.connections.open(id)?;
         let id = connection.viewer?;
         Some(FileViewer {
             id,

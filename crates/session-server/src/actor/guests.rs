@@ -20,7 +20,7 @@ impl Actor {
     /// What the viewer of a connection may do; None if it is a guest that may not stay, which is
     /// told so.
     pub(super) fn rights_of(&mut self, id: ConnectionId) -> Option<Rights> {
-        let connection = self.connections.get(&id)?;
+        let connection = self.connections.get(id)?;
         let Some(grant) = connection.guest else {
             return Some(self.preferences.current().rights());
         };
@@ -36,12 +36,9 @@ impl Actor {
 
     /// Ends the visits that have ended, and applies changed rights. True if any visit has ended.
     pub(super) fn check_guests(&mut self) -> bool {
-        let guests: Vec<ConnectionId> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| connection.guest.is_some() && connection.abort_at.is_none())
-            .map(|(&id, _)| id)
-            .collect();
+        let open = self.connections.all_open();
+        let guests = open.filter(|(_, connection)| connection.guest.is_some());
+        let guests: Vec<ConnectionId> = guests.map(|(id, _)| id).collect();
         self.guests_check_at = None;
         self.people.set_changed();
         let mut has_ended = false;
@@ -50,7 +47,7 @@ impl Actor {
                 has_ended = true;
                 continue;
             };
-            if let Some(viewer) = self.connections.get(&id).and_then(|found| found.viewer) {
+            if let Some(viewer) = self.connections.get(id).and_then(|found| found.viewer) {
                 self.core.set_rights(viewer, rights);
             }
         }
@@ -73,9 +70,8 @@ impl Actor {
         let record = self.guests.record();
         let now_s = since_1970().as_secs();
         self.connections
-            .values()
-            .filter(|connection| connection.abort_at.is_none())
-            .filter_map(|connection| {
+            .all_open()
+            .filter_map(|(_, connection)| {
                 let rights = self.core.rights(connection.viewer?)?;
                 let guest = connection.guest.map(|grant| record.guest(grant, now_s));
                 let guest = guest.transpose().ok()?;

@@ -49,7 +49,7 @@ impl Actor {
         id: ConnectionId,
         instance: [u8; INSTANCE_BYTES],
     ) {
-        let guest = self.connections.get(&id).and_then(|connection| connection.guest);
+        let guest = self.connections.get(id).and_then(|connection| connection.guest);
         let older: Vec<ConnectionId> = self
             .connections
             .iter()
@@ -57,7 +57,7 @@ impl Actor {
             .filter(|(_, connection)| {
                 connection.instance == Some(instance) && connection.guest == guest
             })
-            .map(|(&other, _)| other)
+            .map(|(other, _)| other)
             .collect();
         // Connection IDs grow: bytes of a connection that was given up may arrive after those of
         // the next.
@@ -69,14 +69,14 @@ impl Actor {
             );
         }
         for other in older {
-            if let Some(connection) = self.connections.get(&other) {
+            if let Some(connection) = self.connections.get(other) {
                 info!("{}: reconnected", connection.label);
                 connection.task.abort();
                 self.handle_closed(other, &EndReason::Closed);
             }
         }
         let received = self.departed.take(instance);
-        if let Some(connection) = self.connections.get_mut(&id) {
+        if let Some(connection) = self.connections.get_mut(id) {
             connection.instance = Some(instance);
             connection
                 .viewer

@@ -39,9 +39,9 @@ impl Actor {
 
     /// Shows a notice to who is there: at so many viewers, and so many of the owner's.
     pub(super) fn show_notice(&mut self, text: &str) -> (usize, usize) {
-        let open = self.connections.values().filter(|connection| connection.abort_at.is_none());
+        let open = self.connections.all_open();
         let viewers: Vec<_> = open
-            .filter_map(|connection| Some((connection.viewer?, connection.guest.is_none())))
+            .filter_map(|(_, connection)| Some((connection.viewer?, connection.guest.is_none())))
             .collect();
         let told = viewers.into_iter().filter(|&(viewer, _)| self.core.notify(viewer, text));
         told.fold((0, 0), |(shown, owners), (_, is_owner)| {

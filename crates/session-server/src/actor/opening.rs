@@ -66,7 +66,7 @@ fn wanted(caps: u32, policy: Opening) -> Option<Opening> {
 impl Actor {
     /// What happens as this viewer says hello; `None` if it only reconnects, or is a guest's.
     pub(super) fn opening_of(&self, id: ConnectionId, caps: u32) -> Option<Opening> {
-        self.connections.get(&id).filter(|open| open.guest.is_none())?;
+        self.connections.get(id).filter(|open| open.guest.is_none())?;
         let chosen = self.preferences.current().opening.or(self.sharing.opening());
         wanted(caps, chosen.unwrap_or(self.opening.default))
     }
@@ -77,13 +77,10 @@ impl Actor {
     }
 
     fn owners_but(&self, id: ConnectionId) -> impl Iterator<Item = ConnectionId> {
-        let open = self.connections.iter().filter(move |&(&other, connection)| {
-            other != id
-                && connection.guest.is_none()
-                && connection.viewer.is_some()
-                && connection.abort_at.is_none()
+        let owners = self.connections.all_open().filter(move |(other, connection)| {
+            *other != id && connection.guest.is_none() && connection.viewer.is_some()
         });
-        open.map(|(&other, _)| other)
+        owners.map(|(other, _)| other)
     }
 
     /// The person has opened the session here: it is shown at no other viewer of theirs any more,
@@ -92,7 +89,7 @@ impl Actor {
         let others: Vec<ConnectionId> = self.owners_but(id).collect();
         self.departed.instances().for_each(|instance| self.opening.insert(instance));
         for other in others {
-            if let Some(connection) = self.connections.get(&other) {
+            if let Some(connection) = self.connections.get(other) {
                 info!("{}: taken over", connection.label);
                 connection.instance.into_iter().for_each(|it| self.opening.insert(it));
             }
@@ -107,7 +104,7 @@ impl Actor {
         id: ConnectionId,
         instance: [u8; INSTANCE_BYTES],
     ) -> bool {
-        let Some(connection) = self.connections.get(&id) else { return false };
+        let Some(connection) = self.connections.get(id) else { return false };
         if connection.guest.is_some() || !self.opening.taken_over.contains(&instance) {
             return false;
         }

@@ -70,7 +70,7 @@ impl Actor {
         let mut people = Vec::new();
         let record = self.guests.record();
         let now_s = since_1970().as_secs();
-        for connection in self.connections.values().filter(|open| open.abort_at.is_none()) {
+        for (_, connection) in self.connections.all_open() {
             let Some(viewer) = connection.viewer else { continue };
             let Some(rights) = self.core.rights(viewer) else { continue };
             let guest = match connection.guest.map(|grant| record.guest(grant, now_s)) {
@@ -93,8 +93,7 @@ impl Actor {
         for viewer in self.connections.values().filter_map(|connection| connection.viewer) {
             self.core.set_people(viewer, People { own: viewer.0, people: people.clone() });
         }
-        let owners = self.connections.values().filter(|connection| connection.guest.is_none());
-        for viewer in owners.filter_map(|connection| connection.viewer) {
+        for viewer in self.connections.owners().filter_map(|connection| connection.viewer) {
             self.core.set_invitations(viewer, &invitations);
         }
         // Their list loses an invitation when that expires.
@@ -105,7 +104,7 @@ impl Actor {
 
     /// A viewer asks to share the session; the answer is sent when it is known.
     pub(super) fn handle_share(&mut self, id: ConnectionId, viewer: ViewerId, share: Share) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         let Share { request, action } = share;
         let refused = if connection.guest.is_some() {
             Some(NOT_OWNER.to_owned())
@@ -132,7 +131,7 @@ impl Actor {
 
     /// Sends the answer to a viewer's request.
     pub(super) fn handle_share_answered(&mut self, id: ConnectionId, answer: Shared) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(id) else { return };
         connection.share_requests = connection.share_requests.saturating_sub(1);
         if let Some(viewer) = connection.viewer {
             self.core.answer_share(viewer, answer);

@@ -92,7 +92,7 @@ impl Actor {
 
     /// A viewer of the owner's has come.
     pub(super) fn apply_preferences_to(&mut self, id: ConnectionId, viewer: ViewerId) {
-        if self.connections.get(&id).is_none_or(|open| open.guest.is_some()) {
+        if self.connections.get(id).is_none_or(|open| open.guest.is_some()) {
             return;
         }
         let preferences = &self.preferences.current;
@@ -106,14 +106,13 @@ impl Actor {
     }
 
     fn viewers_of_owner(&self) -> Vec<ViewerId> {
-        let owners = self.connections.values().filter(|open| open.guest.is_none());
-        owners.filter_map(|open| open.viewer).collect()
+        self.connections.owners().filter_map(|open| open.viewer).collect()
     }
 
     /// The layout was changed: each viewer has the owner's, or the one that it has reported, or
     /// none.
     fn apply_layout(&mut self) {
-        let owners = self.connections.values().filter(|open| open.guest.is_none());
+        let owners = self.connections.owners();
         let layouts: Vec<(ViewerId, KeyboardLayout)> = owners
             .filter_map(|open| {
                 let reported = open.reported_layout.clone().unwrap_or_default();
@@ -136,7 +135,7 @@ impl Actor {
 
     /// A viewer of the owner's has chosen; the answer comes once it is kept.
     pub(super) fn handle_clip_policy(&mut self, id: ConnectionId, directions: ClipDirections) {
-        if self.connections.get(&id).is_some_and(|connection| connection.guest.is_none()) {
+        if self.connections.get(id).is_some_and(|connection| connection.guest.is_none()) {
             self.preferences.keeper.keep_clipboard(directions);
         }
     }

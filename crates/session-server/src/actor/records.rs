@@ -143,6 +143,6 @@ impl Actor {
         if let Some(recorder) = &mut self.recorder {
             recorder.cursor(&cursor);
         }
-        self.cursor.publish(&cursor, &mut self.encoder, &mut self.core);
+        self.cursor.publish(&cursor, self.encoder.encoder(), &mut self.core);
     }
 }

@@ -1,0 +1,135 @@
+//! Path 7/13 to 9/13: under actor.rs, from a viewer's job, to its encoded commands: small jobs on
+//! this thread, others on workers. Knows jobs and their memory; never connections.
+
+use std::sync::Arc;
+
+use thinc_codec_enc::Encoder;
+use thinc_h264::Library;
+use thinc_pixels::Cache;
+use thinc_protocol::Micros;
+use thinc_protocol::commands::Commands;
+use thinc_ring::{Framebuffer, Ring};
+use thinc_session_core::{Job, Session, VideoPolicy};
+
+use crate::SessionConfig;
+use crate::connection::Events;
+use crate::memory::{emptied_commands, recycle};
+use crate::render::{self, Renderer};
+use crate::worker::{EncodeJob, Workers};
+
+/// Encodes the jobs of all viewers, and keeps the memory of a few.
+#[derive(Debug)]
+pub(super) struct JobEncoder {
+    /// This thread's.
+    encoder: Encoder,
+    workers: Workers,
+    /// Memory for the next jobs.
+    spare: Vec<EncodeJob>,
+    /// Commands of a job that is encoded on this thread.
+    commands: Commands,
+    /// Whether videos are sent as streams at all.
+    video: VideoPolicy,
+    /// The library that encodes video frames.
+    video_library: Library,
+}
+
+impl JobEncoder {
+    pub(super) fn new(config: &SessionConfig, events: Events) -> JobEncoder {
+        let library = crate::video::library(&config.video_encoder);
+        JobEncoder::with(config.video.policy(config.lossless), library, events)
+    }
+
+    fn with(video: VideoPolicy, video_library: Library, events: Events) -> JobEncoder {
+        JobEncoder {
+            encoder: Encoder::new(),
+            workers: Workers::new(events),
+            spare: Vec::new(),
+            commands: Commands::default(),
+            video,
+            video_library,
+        }
+    }
+
+    /// For what is encoded beside jobs.
+    pub(super) fn encoder(&mut self) -> &mut Encoder {
+        &mut self.encoder
+    }
+
+    /// Videos may be sent as streams.
+    pub(super) fn sends_videos(&self) -> bool {
+        self.video != VideoPolicy::Off
+    }
+
+    /// Reads and plans the jobs of a new viewer.
+    pub(super) fn renderer(&self) -> Renderer {
+        Renderer::new(self.video_library)
+    }
+
+    /// Reads, plans and encodes a job, or submits it to the workers: its slices return as events.
+    pub(super) fn run(
+        &mut self,
+        core: &mut Session,
+        renderer: &mut Renderer,
+        job: Job,
+        screen: (&Ring, &Framebuffer),
+        cache: Option<&mut Cache>,
+        now: Micros,
+    ) {
+        let mut encode_job = self.spare.pop().unwrap_or_else(EncodeJob::new);
+        match renderer.render(core, job, screen, cache, &mut encode_job, now) {
+            None => recycle(&mut self.spare, encode_job),
+            Some(planned) if encode_job.is_inline(planned.job()) => {
+                self.commands = emptied_commands(std::mem::take(&mut self.commands));
+                let took = encode_job.encode(&mut self.encoder, &mut self.commands);
+                render::finish(core, planned, &encode_job, 0, &self.commands, took);
+                recycle(&mut self.spare, encode_job);
+            }
+            Some(planned) => renderer.submitted(planned, self.workers.submit(encode_job)),
+        }
+    }
+
+    /// A slice of a job was handled; with the last one the job returns its memory.
+    pub(super) fn take_back(&mut self, job: Arc<EncodeJob>) {
+        if let Some(job) = Arc::into_inner(job) {
+            recycle(&mut self.spare, job);
+        }
+    }
+
+    /// No viewer waits for the next job.
+    pub(super) fn release_memory(&mut self) {
+        self.spare = Vec::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection;
+
+    fn encoder(video: VideoPolicy) -> JobEncoder {
+        let (events, _inbox) = connection::channel();
+        JobEncoder::with(video, Library::default(), events)
+    }
+
+    #[test]
+    fn a_job_returns_its_memory_with_its_last_slice() {
+        let mut encoder = encoder(VideoPolicy::Off);
+        let slices = [(); 3].map({
+            let job = Arc::new(EncodeJob::new());
+            move |()| job.clone()
+        });
+        for (returned, slice) in slices.into_iter().enumerate() {
+            assert!(encoder.spare.is_empty(), "{returned} of three have returned");
+            encoder.take_back(slice);
+        }
+        assert_eq!(encoder.spare.len(), 1);
+        encoder.release_memory();
+        assert_eq!(encoder.spare.capacity(), 0);
+    }
+
+    #[test]
+    fn without_videos_the_driver_need_not_keep_their_samples() {
+        assert!(!encoder(VideoPolicy::Off).sends_videos());
+        assert!(encoder(VideoPolicy::Auto).sends_videos());
+    }
+}
