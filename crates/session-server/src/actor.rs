@@ -7,6 +7,7 @@
 mod closing;
 mod connections;
 mod datagrams;
+mod driver;
 mod figures;
 mod files;
 mod guests;
@@ -44,27 +45,26 @@ use tracing::{info, warn};
 use crate::caches::Caches;
 use crate::clipboard::{self, Clipboard};
 use crate::connection::{ConnectionId, Event, Events, Opened};
-use crate::cursor::CursorPublisher;
 use crate::expiry::Expiry;
 use crate::files::Files;
-use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
 use crate::opening::Opening;
 use crate::preferences::keeper::Keeper;
 use crate::recorder::Recorder;
 use crate::share::Sharing;
 use crate::worker::Encoded;
-use crate::xsettings::{self, XSettings};
+use crate::xsettings;
 use crate::{SessionConfig, SessionError};
 
 use connections::{Connections, ViewerConnection};
+use driver::Driver;
 use instances::DepartedViewers;
 use job_encoder::JobEncoder;
 use notices::NoticeState;
 use opening::OpeningState;
 use people::PeopleState;
-use preferences::PreferencesState;
-use requests::Blocked;
+use preferences::{DesktopScale, PreferencesState};
+use requests::Requests;
 use sound::SoundState;
 
 /// Viewers of one session at a time.
@@ -80,57 +80,26 @@ const CLOSE_TIMEOUT_AT_END: Duration = Duration::from_secs(1);
 /// Longest wait, after the driver is gone, for the supervisor's SIGTERM that says that the X server
 /// has ended: the supervisor reads the rest of its log for 0.3 s.
 const TERMINATION_TIMEOUT: Duration = Duration::from_millis(600);
-/// How long the first viewers of a session process wait until the owners of the selections are
-/// known: an X client may hold the server grabbed.
-const SELECTIONS_TIMEOUT: Duration = Duration::from_millis(300);
 /// A deadline that has passed without work to do is checked again after this long, not at once.
 const DEADLINE_RETRY: Duration = Duration::from_micros(500);
-/// Framebuffers that arrived before the record that names them; past the limit the oldest is
-/// dropped, which a newer one has replaced.
-const NEXT_FRAMEBUFFERS_MAX: usize = 8;
 
+/// Calls its parts in turn; each owns what it decides by.
 pub(crate) struct Actor {
     core: Session,
-    ring: thinc_ring::Ring,
-    framebuffer: Framebuffer,
-    /// Received over the control socket; used from the GEOMETRY record on that names it.
-    next_framebuffers: Vec<Framebuffer>,
-    input: thinc_ring::InputSender,
-    control: thinc_ring::Control,
-    ring_ready: AsyncFd<OwnedFd>,
-    control_ready: AsyncFd<OwnedFd>,
-    /// The control socket may have messages.
-    control_is_readable: bool,
-    /// The socket that `blocked` waits for. Watched only then, or every key that X reads would wake
-    /// this process.
-    blocked_socket: Option<AsyncFd<OwnedFd>>,
-    keyboard: KeyboardHandle,
-    xsettings: XSettings,
+    driver: Driver,
+    requests: Requests,
+    scale: DesktopScale,
     clipboard: Clipboard,
     files: Files,
-    /// Until then viewers wait for the owners of the session's selections.
-    selections_deadline: Option<Micros>,
-    /// Keyboard changes requested and not yet done: more than one if input did not wait for them.
-    keyboard_changes: u32,
-    blocked: Blocked,
     connections: Connections,
     caches: Caches,
     departed: DepartedViewers,
-    guests: Arc<Guests>,
-    sharing: Arc<Sharing>,
     people: PeopleState,
     notices: NoticeState,
     opening: OpeningState,
     preferences: PreferencesState,
-    /// The scale that viewers ask for.
-    viewers_scale: u16,
     expiry: Expiry,
-    /// While guests are connected: when an invitation may have expired.
-    guests_check_at: Option<Micros>,
-    cursor: CursorPublisher,
     encoder: JobEncoder,
-    /// While a trace is recorded.
-    recorder: Option<Recorder>,
     sound: SoundState,
     start: Instant,
 }
@@ -152,8 +121,8 @@ impl Actor {
         sharing: Arc<Sharing>,
         events: Events,
     ) -> Result<Actor, SessionError> {
-        let Attachment { ring, framebuffer, input, control } = attachment;
-        let size = size_of(&framebuffer);
+        let mut driver = Driver::new(attachment, config.offscreen)?;
+        let size = driver.size();
         let mut core = Session::new(Config {
             name: config.title.as_ref().unwrap_or(&config.name).clone(),
             size,
@@ -173,59 +142,39 @@ impl Actor {
         let start = Instant::now();
         let (socket, microphone) = (config.desk_socket.as_deref(), config.microphone);
         let sound = SoundState::start(socket, microphone, &mut core, start, &events);
-        ring.set_want_offscreen(config.offscreen);
-        // An earlier session process may have ended while a video played.
-        ring.set_want_video(false);
         core.handle_attach(size);
-        core.handle_leds(ring.leds());
-        let mut actor = Actor {
-            ring_ready: watch(ring.wake_fd().try_clone_to_owned(), Interest::READABLE)?,
-            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE)?,
-            control_is_readable: true,
-            blocked_socket: None,
-            core,
-            ring,
-            framebuffer,
-            next_framebuffers: Vec::new(),
-            input,
-            control,
-            keyboard,
-            xsettings: xsettings::start(&config.display),
-            clipboard,
-            files,
-            selections_deadline: Some(SELECTIONS_TIMEOUT.as_micros() as Micros),
-            keyboard_changes: 0,
-            blocked: Blocked::Free,
-            connections: Connections::new(),
-            caches: Caches::default(),
-            departed: DepartedViewers::default(),
-            guests: sharing.guests.clone(),
-            sharing,
-            people: PeopleState::default(),
-            notices: NoticeState::default(),
-            opening: OpeningState::new(config.opening),
-            preferences: PreferencesState::new(Keeper::start(events.clone())),
-            viewers_scale: 0,
-            expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
-            guests_check_at: None,
-            cursor: CursorPublisher::default(),
-            encoder: JobEncoder::new(config, events),
-            recorder: None,
-            sound,
-            start,
-        };
+        core.handle_leds(driver.leds());
+        let mut encoder = JobEncoder::new(config, events.clone());
         if let Some(path) = &config.trace {
-            match Recorder::to_file(path, actor.now()) {
-                Ok(recorder) => actor.start_recording(recorder),
+            match Recorder::to_file(path, since(start)) {
+                Ok(recorder) => driver.start_recording(recorder),
                 Err(error) => warn!("cannot write the trace {}: {error}", path.display()),
             }
         }
-        actor.handle_cursor();
-        Ok(actor)
+        driver.handle_cursor(&mut core, encoder.encoder());
+        Ok(Actor {
+            core,
+            driver,
+            requests: Requests::new(keyboard),
+            scale: DesktopScale::new(xsettings::start(&config.display)),
+            clipboard,
+            files,
+            connections: Connections::new(),
+            caches: Caches::default(),
+            departed: DepartedViewers::default(),
+            people: PeopleState::new(sharing),
+            notices: NoticeState::default(),
+            opening: OpeningState::new(config.opening),
+            preferences: PreferencesState::new(Keeper::start(events)),
+            expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
+            encoder,
+            sound,
+            start,
+        })
     }
 
     fn now(&self) -> Micros {
-        self.start.elapsed().as_micros() as Micros
+        since(self.start)
     }
 
     /// Runs until the process is asked to end (`Ok`) or the driver is gone.
@@ -268,10 +217,9 @@ impl Actor {
                 let Ok(event) = inbox.try_recv() else { break };
                 self.handle_event(event);
             }
-            let behind = self.drain_ring()?;
-            if behind || std::mem::take(&mut self.control_is_readable) {
-                self.drain_control()?;
-            }
+            let encoder = self.encoder.encoder();
+            let behind = self.driver.drain_ring(&mut self.core, encoder, self.start)?;
+            self.driver.drain_readable(behind)?;
             self.execute_requests()?;
             self.admit_waiting();
             let now = self.now();
@@ -284,7 +232,7 @@ impl Actor {
             if let Some(why) = self.unused() {
                 return Err(SessionError::Unused(why));
             }
-            if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
+            if behind || more || !inbox.is_empty() || !self.driver.prepare_sleep() {
                 // Lets the other tasks of this thread run: they bring the input and send the
                 // frames.
                 tokio::task::yield_now().await;
@@ -298,17 +246,17 @@ impl Actor {
             tokio::select! {
                 biased;
                 _ = term.recv() => break,
-                ready = self.ring_ready.readable() => {
-                    ready.map_err(SessionError::Driver)?.clear_ready();
-                    self.ring.clear_wake();
-                }
-                ready = self.control_ready.readable() => {
-                    ready.map_err(SessionError::Driver)?.clear_ready();
-                    self.control_is_readable = true;
-                }
-                ready = writable(self.blocked_socket.as_ref()) => {
+                ready = self.driver.wakeups().records() => {
                     ready.map_err(SessionError::Driver)?;
-                    self.blocked_socket = None;
+                    self.driver.clear_wake();
+                }
+                ready = self.driver.wakeups().messages() => {
+                    ready.map_err(SessionError::Driver)?;
+                    self.driver.set_readable();
+                }
+                ready = self.requests.writable() => {
+                    ready.map_err(SessionError::Driver)?;
+                    self.requests.unblock_socket();
                 }
                 event = inbox.recv() => {
                     if let Some(event) = event {
@@ -329,13 +277,12 @@ impl Actor {
         let least = Duration::from_micros(now) + DEADLINE_RETRY;
         let instant = |at: Micros| self.start + Duration::from_micros(at).max(least);
         let connections = self.connections.values().filter_map(ViewerConnection::deadline);
-        let binding = if let Blocked::Keyboard(until) = self.blocked { Some(until) } else { None };
         (
             self.core.poll_deadline(now).map(instant),
             connections
-                .chain(binding)
-                .chain(self.selections_deadline)
-                .chain(self.guests_check_at)
+                .chain(self.requests.deadline())
+                .chain(self.clipboard.deadline())
+                .chain(self.people.deadline())
                 .chain(self.expiry.deadline())
                 .chain(self.files_deadline())
                 .min()
@@ -374,7 +321,10 @@ impl Actor {
             Event::Figures(answer) => drop(answer.send(self.figures())),
             Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Files(event) => self.handle_files(event),
-            Event::Trace(stream) => self.start_trace(stream),
+            Event::Trace(stream) => {
+                let now = self.now();
+                self.driver.start_trace(stream, now);
+            }
             Event::Sound(frame) => self.handle_sound(&frame),
             Event::Recorded(is_recorded) => self.handle_recorded(is_recorded),
             Event::Players(players) => self.core.handle_players(players),
@@ -383,12 +333,7 @@ impl Actor {
                 self.clipboard.handle(event, &mut self.core, now);
             }
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
-            Event::KeyboardChanged => {
-                self.keyboard_changes = self.keyboard_changes.saturating_sub(1);
-                if self.keyboard_changes == 0 && matches!(self.blocked, Blocked::Keyboard(_)) {
-                    self.blocked = Blocked::Free;
-                }
-            }
+            Event::KeyboardChanged => self.requests.handle_keyboard_changed(),
         }
     }
 
@@ -408,15 +353,10 @@ impl Actor {
         }
     }
 
-    /// Starts to serve viewers once the owners of the session's selections are known. A later
-    /// announcement would count as a new copy, and replace the clipboard of the viewer's desktop.
+    /// Starts to serve viewers once the owners of the session's selections are known.
     fn admit_waiting(&mut self) {
         let now = self.now();
-        if self
-            .selections_deadline
-            .is_some_and(|by| self.clipboard.knows_initial_owners() || now >= by)
-        {
-            self.selections_deadline = None;
+        if self.clipboard.ends_wait(now) {
             self.connections.ids().into_iter().for_each(|id| self.handle_bytes(id, &[]));
         }
     }
@@ -439,7 +379,7 @@ impl Actor {
         };
         let Some(mut connection) = self.connections.open_mut(id) else { return };
         connection.frames.push(bytes);
-        if self.selections_deadline.is_some() {
+        if self.clipboard.is_awaited() {
             return;
         }
         let end = loop {
@@ -503,9 +443,8 @@ impl Actor {
                             self.notices.tell(&mut self.core, viewer);
                         }
                         connection.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
-                        // While any viewer accepts videos the driver keeps each frame's samples.
                         if connection.takes_video && self.encoder.sends_videos() {
-                            self.ring.set_want_video(true);
+                            self.driver.set_want_video(true);
                         }
                         self.apply_preferences_to(id, viewer);
                         let Some(again) = self.connections.get_mut(id) else { return };
@@ -625,7 +564,7 @@ impl Actor {
         let mut more = false;
         if let Some(job) = self.core.poll_job(viewer, now) {
             let cache = self.caches.get(id, viewer, &mut self.core);
-            let screen = (&self.ring, &self.framebuffer);
+            let screen = self.driver.screen();
             self.encoder.run(&mut self.core, &mut connection.renderer, job, screen, cache, now);
             more = true;
         }
@@ -687,17 +626,14 @@ fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has random bytes");
 }
 
+/// The time since the session process began, which session-core counts in.
+fn since(start: Instant) -> Micros {
+    start.elapsed().as_micros() as Micros
+}
+
 fn size_of(framebuffer: &Framebuffer) -> Size {
     let (width, height) = framebuffer.size();
     Size { width, height }
-}
-
-/// Never returns without a socket.
-async fn writable(socket: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
-    match socket {
-        Some(socket) => socket.writable().await.map(drop),
-        None => std::future::pending().await,
-    }
 }
 
 /// Never returns without a moment.

@@ -3,6 +3,8 @@
 //! Knows the destination of each event and request; session-core decides who owns a selection and
 //! who may have it.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use thinc_files_disk::Folders;
 use thinc_protocol::Micros;
@@ -13,6 +15,10 @@ use tracing::{info, warn};
 
 use crate::connection::{Event, Events};
 use crate::files::FilesConfig;
+
+/// How long the first viewers of a session process wait until the owners of the selections are
+/// known: an X client may hold the server grabbed.
+const SELECTIONS_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// What the session shares of the clipboard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +37,8 @@ pub(crate) struct Clipboard {
     selections: Option<XSelections>,
     /// For each selection: its first owner has not been reported yet.
     owner_is_unknown: [bool; 2],
+    /// Until then viewers wait for the owners.
+    owners_deadline: Option<Micros>,
 }
 
 /// Starts the X client, and tells session-core what it may share.
@@ -43,7 +51,7 @@ pub(crate) fn start(
 ) -> Clipboard {
     let ClipboardConfig { to_viewers, to_session, bytes_max } = *config;
     if !to_viewers && !to_session {
-        return Clipboard { selections: None, owner_is_unknown: [false; 2] };
+        return Clipboard::new(None);
     }
     core.set_clipboard(ClipboardPolicy {
         take: to_session,
@@ -60,13 +68,37 @@ pub(crate) fn start(
     });
     let selections =
         started.inspect_err(|error| warn!("the clipboard is unavailable: {error}")).ok();
-    Clipboard { owner_is_unknown: [selections.is_some(); 2], selections }
+    Clipboard::new(selections)
 }
 
 impl Clipboard {
-    /// The owners of the selections at the start have been reported, or never will be.
-    pub(crate) fn knows_initial_owners(&self) -> bool {
-        self.owner_is_unknown == [false; 2]
+    fn new(selections: Option<XSelections>) -> Clipboard {
+        Clipboard {
+            owner_is_unknown: [selections.is_some(); 2],
+            selections,
+            owners_deadline: Some(SELECTIONS_TIMEOUT.as_micros() as Micros),
+        }
+    }
+
+    /// Viewers wait: the owners of the selections at the start have not been reported yet. A later
+    /// announcement would count as a new copy, and replace the clipboard of the viewer's desktop.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.owners_deadline.is_some()
+    }
+
+    /// Until when they wait.
+    pub(crate) fn deadline(&self) -> Option<Micros> {
+        self.owners_deadline
+    }
+
+    /// True once: viewers need not wait any more.
+    pub(crate) fn ends_wait(&mut self, now: Micros) -> bool {
+        let ends =
+            self.owners_deadline.is_some_and(|by| self.owner_is_unknown == [false; 2] || now >= by);
+        if ends {
+            self.owners_deadline = None;
+        }
+        ends
     }
 
     /// Passes an event of the X server's selections to session-core.
@@ -138,4 +170,22 @@ impl Clipboard {
 /// For log lines: 0 means that the length is unknown.
 fn length(bytes: u64) -> String {
     if bytes == 0 { "too many".to_owned() } else { bytes.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn viewers_wait_once_until_the_owners_are_known_or_the_time_is_over() {
+        let mut clipboard = Clipboard::new(None);
+        assert!(clipboard.is_awaited());
+        assert!(clipboard.ends_wait(0), "without an X client there is nothing to wait for");
+        assert!(!clipboard.ends_wait(0) && !clipboard.is_awaited());
+        let mut clipboard = Clipboard { owner_is_unknown: [false, true], ..Clipboard::new(None) };
+        let deadline = clipboard.deadline().expect("viewers wait");
+        assert!(!clipboard.ends_wait(deadline - 1));
+        assert!(clipboard.ends_wait(deadline));
+        assert_eq!(clipboard.deadline(), None);
+    }
 }

@@ -68,6 +68,11 @@ pub(crate) struct KeyboardHandle {
 }
 
 impl KeyboardHandle {
+    /// Changes are sent to the thread that has the X connection.
+    pub(crate) fn new(changes: SyncSender<Change>) -> KeyboardHandle {
+        KeyboardHandle { changes }
+    }
+
     /// Requests a change of the X keyboard. `Event::KeyboardChanged` answers, after the new keymap
     /// if that differs. False: there is no X connection, or it has not answered for long.
     pub(crate) fn change(&self, change: Change) -> bool {
@@ -126,7 +131,7 @@ pub(crate) fn start(display: &str, events: Events) -> KeyboardHandle {
             info!("changes of the X server's keymap are no longer tracked: {error}");
         }
     });
-    KeyboardHandle { changes }
+    KeyboardHandle::new(changes)
 }
 
 impl Keyboard {

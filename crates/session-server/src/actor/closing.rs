@@ -35,7 +35,7 @@ impl Actor {
     pub(super) fn handle_closed(&mut self, id: ConnectionId, reason: &EndReason) {
         let Some(connection) = self.connections.remove(id) else { return };
         if connection.takes_video && !self.connections.take_videos() {
-            self.ring.set_want_video(false);
+            self.driver.set_want_video(false);
         }
         if self.connections.is_empty() {
             self.encoder.release_memory();
@@ -64,7 +64,7 @@ impl Actor {
     pub(super) fn enforce_time_outs(&mut self) -> bool {
         let now = self.now();
         // Also if no visit has ended: viewers are told of what has expired in the next turn.
-        let has_checked = self.guests_check_at.is_some_and(|at| at <= now);
+        let has_checked = self.people.deadline().is_some_and(|at| at <= now);
         if has_checked {
             let _ = self.check_guests();
         }

@@ -1,13 +1,13 @@
 //! Beside the path: under actor.rs, what is told to monitoring. Knows numbers; never who asks.
 
-use super::{Actor, VIEWERS_MAX, size_of};
+use super::{Actor, VIEWERS_MAX};
 use crate::figures::{SessionFigures, VIEWERS_TOLD_MAX, ViewerFigures};
 
 const _: () = assert!(VIEWERS_TOLD_MAX >= VIEWERS_MAX, "all viewers are told of");
 
 impl Actor {
     pub(super) fn figures(&self) -> SessionFigures {
-        let screen = size_of(&self.framebuffer);
+        let screen = self.driver.size();
         let viewers = self.connections.values().filter_map(|connection| {
             let stats = self.core.stats(connection.viewer?)?;
             let is_guest = connection.guest.is_some();

@@ -67,7 +67,7 @@ impl Actor {
     /// What happens as this viewer says hello; `None` if it only reconnects, or is a guest's.
     pub(super) fn opening_of(&self, id: ConnectionId, caps: u32) -> Option<Opening> {
         self.connections.get(id).filter(|open| open.guest.is_none())?;
-        let chosen = self.preferences.current().opening.or(self.sharing.opening());
+        let chosen = self.preferences.current().opening.or(self.people.sharing().opening());
         wanted(caps, chosen.unwrap_or(self.opening.default))
     }
 

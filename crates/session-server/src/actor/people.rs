@@ -3,6 +3,10 @@
 //! From connections and the record of guests, to session-core, and to share.rs for requests. Knows
 //! who a connection is of; share.rs decides what a request does.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use thinc_protocol::Micros;
 use thinc_protocol::limits::INVITATIONS_TOLD_MAX;
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
@@ -14,16 +18,22 @@ use thinc_transport::invitation::{Invitation, InvitationRefusal, Invitations};
 use super::Actor;
 use crate::connection::{ConnectionId, Event};
 use crate::front::since_1970;
-use crate::share::{ShareAnswer, ShareRequest, UNNAMED};
+use crate::guests::Guests;
+use crate::share::{ShareAnswer, ShareRequest, Sharing, UNNAMED};
 
 /// Requests of one viewer that are not answered yet; past it they are refused. Each may hash a
 /// password, one after the other.
 const REQUESTS_MAX: usize = 4;
 const NOT_OWNER: &str = "only the owner of the session can share it, or change what guests may do";
 
-/// What viewers are told of each other.
-#[derive(Debug, Default)]
+/// A minute: the clock may be set while an invitation expires.
+const CHECK_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// Who may come, what viewers are told of each other, and when that may change by itself.
 pub(super) struct PeopleState {
+    sharing: Arc<Sharing>,
+    /// While there are guests or invitations: when one may have expired.
+    check_at: Option<Micros>,
     /// Whose input moved or used the session's pointer last.
     pointer_of: Option<ViewerId>,
     /// Guests are connected: everybody sees the others' pointers.
@@ -33,6 +43,43 @@ pub(super) struct PeopleState {
 }
 
 impl PeopleState {
+    pub(super) fn new(sharing: Arc<Sharing>) -> PeopleState {
+        PeopleState { sharing, check_at: None, pointer_of: None, has_guests: false, changed: false }
+    }
+
+    /// Who answers requests to share.
+    pub(super) fn sharing(&self) -> &Arc<Sharing> {
+        &self.sharing
+    }
+
+    /// The record of who was invited.
+    pub(super) fn guests(&self) -> &Guests {
+        &self.sharing.guests
+    }
+
+    /// Guests or invitations are there: the next invitation that expires is checked in time.
+    pub(super) fn check_soon(&mut self, now: Micros) {
+        let since_1970 = since_1970();
+        let expiry_s = self.guests().record().next_expiry(since_1970.as_secs());
+        self.check_within(wait_until(expiry_s, since_1970), now);
+    }
+
+    fn check_within(&mut self, wait: Duration, now: Micros) {
+        let at = now + wait.as_micros() as Micros;
+        self.check_at = Some(self.check_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// When visits and invitations are checked.
+    pub(super) fn deadline(&self) -> Option<Micros> {
+        self.check_at
+    }
+
+    /// They are checked now: viewers are told of what has expired.
+    pub(super) fn begin_check(&mut self) {
+        self.check_at = None;
+        self.changed = true;
+    }
+
     /// Somebody came or left, or may do something else than before.
     pub(super) fn set_changed(&mut self) {
         self.changed = true;
@@ -68,7 +115,7 @@ impl Actor {
             return;
         }
         let mut people = Vec::new();
-        let record = self.guests.record();
+        let record = self.people.guests().record();
         let now_s = since_1970().as_secs();
         for (_, connection) in self.connections.all_open() {
             let Some(viewer) = connection.viewer else { continue };
@@ -98,7 +145,8 @@ impl Actor {
         }
         // Their list loses an invitation when that expires.
         if !invitations.is_empty() {
-            self.check_guests_soon();
+            let now = self.now();
+            self.people.check_soon(now);
         }
     }
 
@@ -117,7 +165,7 @@ impl Actor {
             return self.core.answer_share(viewer, Shared { request, result: Err(reason) });
         }
         connection.share_requests += 1;
-        let (sharing, what) = (self.sharing.clone(), request_of(action));
+        let (sharing, what) = (self.people.sharing().clone(), request_of(action));
         tokio::spawn(async move {
             let result = match sharing.answer(what).await {
                 Ok(ShareAnswer::Invited { link, .. }) => Ok(link),
@@ -137,6 +185,13 @@ impl Actor {
             self.core.answer_share(viewer, answer);
         }
     }
+}
+
+/// How long until the next check, if the next invitation expires at that second.
+fn wait_until(expiry_s: Option<u64>, since_1970: Duration) -> Duration {
+    expiry_s.map_or(CHECK_INTERVAL_MAX, |expiry_s| {
+        Duration::from_secs(expiry_s).saturating_sub(since_1970).min(CHECK_INTERVAL_MAX)
+    })
 }
 
 fn request_of(action: ShareAction) -> ShareRequest {
@@ -187,4 +242,18 @@ fn open_invitations(record: &Invitations, now_s: u64) -> Vec<OpenInvitation> {
     let mut invitations: Vec<OpenInvitation> = newest.collect();
     invitations.reverse();
     invitations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invitation_that_expires_is_checked_in_time_and_each_minute() {
+        let now = Duration::from_millis(1_000_500);
+        assert_eq!(wait_until(Some(1_001), now), Duration::from_millis(500));
+        assert_eq!(wait_until(Some(1_000), now), Duration::ZERO);
+        assert_eq!(wait_until(Some(9_999), now), CHECK_INTERVAL_MAX, "the clock may be set");
+        assert_eq!(wait_until(None, now), CHECK_INTERVAL_MAX);
+    }
 }

@@ -11,6 +11,7 @@ use super::Actor;
 use crate::connection::ConnectionId;
 use crate::preferences::Preferences;
 use crate::preferences::keeper::{Keeper, Reading};
+use crate::xsettings::XSettings;
 
 /// Told to the owner's viewers while the clipboard's directions are not known.
 const UNKNOWN: &str = "Your preferences cannot be read, so nothing is copied or pasted. The \
@@ -54,6 +55,31 @@ impl PreferencesState {
     }
 }
 
+/// The scale at which programs draw: the owner's, or the one that viewers ask for.
+#[derive(Debug)]
+pub(super) struct DesktopScale {
+    xsettings: XSettings,
+    /// In percent; 0 before any viewer has asked.
+    viewers: u16,
+}
+
+impl DesktopScale {
+    pub(super) fn new(xsettings: XSettings) -> DesktopScale {
+        DesktopScale { xsettings, viewers: 0 }
+    }
+
+    /// Viewers ask for this one; the owner may prefer another.
+    pub(super) fn set_viewers(&mut self, percent: u16, preferred: Option<u16>) {
+        self.viewers = percent;
+        self.set_preferred(preferred);
+    }
+
+    /// The owner prefers this one, or none.
+    fn set_preferred(&mut self, preferred: Option<u16>) {
+        self.xsettings.set_scale(preferred.unwrap_or(self.viewers));
+    }
+}
+
 impl Actor {
     /// A connection has begun, and the file was read for it.
     pub(super) fn handle_reading_of_connection(&mut self, reading: Reading) {
@@ -87,7 +113,7 @@ impl Actor {
         if preferences.layout != before.layout {
             self.apply_layout();
         }
-        self.xsettings.set_scale(self.scale_percent());
+        self.scale.set_preferred(preferences.scale);
     }
 
     /// A viewer of the owner's has come.
@@ -126,11 +152,6 @@ impl Actor {
         let message = ViewerMessage::KeyboardLayout(layout);
         // Of one message more than the viewer sends, none is too many.
         let _ = self.core.handle_message(viewer, &message, self.now());
-    }
-
-    /// The scale at which programs draw: the owner's, or the one that viewers ask for.
-    pub(super) fn scale_percent(&self) -> u16 {
-        self.preferences.current.scale.unwrap_or(self.viewers_scale)
     }
 
     /// A viewer of the owner's has chosen; the answer comes once it is kept.

@@ -3,13 +3,17 @@
 //! viewers. Knows what each record refers to in shared memory; never what follows from it.
 
 use std::io;
+use std::time::Instant;
 
+use thinc_codec_enc::Encoder;
 use thinc_protocol::Micros;
-use thinc_region::Region;
+use thinc_region::{Rect, Region};
 use thinc_ring::{ControlEvent, DrawRecord, RecordKind};
+use thinc_session_core::Session;
 use tracing::{debug, info, warn};
 
-use super::{Actor, NEXT_FRAMEBUFFERS_MAX, size_of};
+use super::driver::Driver;
+use super::since;
 use crate::SessionError;
 use crate::recorder::{self, Recorder};
 
@@ -20,10 +24,15 @@ const RECORD_TIME_PER_TURN: Micros = 2_000;
 /// each record costs fifty times as much.
 const RECORDS_PER_CLOCK_READ: usize = 64;
 
-impl Actor {
+impl Driver {
     /// Handles the records in the ring for at most RECORD_TIME_PER_TURN; true if there are more.
-    pub(super) fn drain_ring(&mut self) -> Result<bool, SessionError> {
-        let started = self.now();
+    pub(super) fn drain_ring(
+        &mut self,
+        core: &mut Session,
+        encoder: &mut Encoder,
+        zero: Instant,
+    ) -> Result<bool, SessionError> {
+        let started = since(zero);
         let mut now = started;
         let mut cursor = false;
         let mut behind = true;
@@ -38,24 +47,24 @@ impl Actor {
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&bytes, &record);
             }
-            self.core.handle_record(&record, now);
+            core.handle_record(&record, now);
             match record.kind {
-                RecordKind::Geometry { generation } => self.handle_geometry(generation)?,
+                RecordKind::Geometry { generation } => self.handle_geometry(generation, core)?,
                 RecordKind::Cursor => cursor = true,
                 RecordKind::Overflow => {
                     let mut dirty = Region::new();
                     self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
-                    dirty.intersect_rect(&self.core.size().rect());
+                    dirty.intersect_rect(&core.size().rect());
                     debug!("the ring overflowed: reading {} pixels again", dirty.area());
                     if let Some(recorder) = &mut self.recorder {
                         recorder.dirty(&dirty);
                     }
-                    self.core.handle_overflow(&dirty);
+                    core.handle_overflow(&dirty);
                 }
                 _ => {}
             }
             if count.is_multiple_of(RECORDS_PER_CLOCK_READ) {
-                now = self.now();
+                now = since(zero);
                 if now >= started + RECORD_TIME_PER_TURN {
                     break;
                 }
@@ -63,7 +72,7 @@ impl Actor {
         }
         // Once for all of them: the block holds the newest image, and compressing one takes time.
         if cursor {
-            self.handle_cursor();
+            self.handle_cursor(core, encoder);
         }
         if let Some(recorder) = &mut self.recorder
             && !recorder.end_turn(now, &self.ring, &self.framebuffer)
@@ -82,11 +91,11 @@ impl Actor {
         self.recorder = Some(recorder);
     }
 
-    pub(super) fn start_trace(&mut self, stream: std::os::unix::net::UnixStream) {
+    pub(super) fn start_trace(&mut self, stream: std::os::unix::net::UnixStream, now: Micros) {
         if self.recorder.as_ref().is_some_and(|recorder| !recorder.is_over()) {
             return recorder::refuse(&stream, "the session is being traced already");
         }
-        match Recorder::to_stream(stream, self.now()) {
+        match Recorder::to_stream(stream, now) {
             Ok(recorder) => {
                 info!("recording a trace");
                 self.start_recording(recorder);
@@ -96,40 +105,44 @@ impl Actor {
     }
 
     /// From here on records refer to the framebuffer of this generation.
-    pub(super) fn handle_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
-        self.core.handle_leds(self.ring.leds());
+    fn handle_geometry(&mut self, generation: u32, core: &mut Session) -> Result<(), SessionError> {
+        core.handle_leds(self.leds());
         if self.framebuffer.generation() == generation {
-            self.read_outputs();
+            self.read_outputs(core);
             return Ok(());
         }
         // The driver sends the descriptor before the record.
         self.drain_control()?;
-        let Some(at) =
-            self.next_framebuffers.iter().position(|next| next.generation() == generation)
-        else {
+        let Some(framebuffer) = self.next_framebuffers.take(generation) else {
             // Replaced while the record waited: the record of the newer one follows.
             return Ok(());
         };
-        self.framebuffer =
-            self.next_framebuffers.drain(..=at).next_back().expect("its index was just found");
-        let size = size_of(&self.framebuffer);
+        self.framebuffer = framebuffer;
+        let size = self.size();
         info!("the screen is now {} × {}", size.width, size.height);
         if let Some(recorder) = &mut self.recorder {
             recorder.geometry(&self.framebuffer);
         }
-        self.core.handle_geometry(size);
-        self.read_outputs();
+        core.handle_geometry(size);
+        self.read_outputs(core);
         Ok(())
+    }
+
+    /// Reads the outputs from the geometry block.
+    fn read_outputs(&self, core: &mut Session) {
+        let geometry = self.ring.geometry();
+        let rect = |output: &thinc_ring::Output| {
+            Rect::at(output.x, output.y, output.width.cast_signed(), output.height.cast_signed())
+        };
+        let outputs: Vec<Rect> = geometry.outputs.iter().map(rect).collect();
+        core.handle_outputs(&outputs);
     }
 
     pub(super) fn drain_control(&mut self) -> Result<(), SessionError> {
         while let Some(event) = self.control.poll_event().map_err(SessionError::Driver)? {
             match event {
                 ControlEvent::Framebuffer(framebuffer) => {
-                    if self.next_framebuffers.len() == NEXT_FRAMEBUFFERS_MAX {
-                        self.next_framebuffers.remove(0);
-                    }
-                    self.next_framebuffers.push(framebuffer);
+                    self.next_framebuffers.push(framebuffer.generation(), framebuffer);
                 }
                 ControlEvent::OutputsApplied { .. } => {}
                 ControlEvent::Error(text) => warn!("the driver reports: {text}"),
@@ -138,11 +151,12 @@ impl Actor {
         Ok(())
     }
 
-    pub(super) fn handle_cursor(&mut self) {
+    /// Passes what has changed of the cursor to session-core.
+    pub(super) fn handle_cursor(&mut self, core: &mut Session, encoder: &mut Encoder) {
         let Some(cursor) = self.ring.cursor() else { return };
         if let Some(recorder) = &mut self.recorder {
             recorder.cursor(&cursor);
         }
-        self.cursor.publish(&cursor, self.encoder.encoder(), &mut self.core);
+        self.cursor.publish(&cursor, encoder, core);
     }
 }

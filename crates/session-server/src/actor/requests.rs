@@ -3,18 +3,19 @@
 //! time-out. Knows the destination of each request; never its reason.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::Display;
-use thinc_region::Rect;
 use thinc_ring::OutputRequest;
-use thinc_session_core::Request;
+use thinc_session_core::{Request, Session};
 use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 use super::{Actor, watch};
 use crate::SessionError;
-use crate::keyboard::Change;
+use crate::keyboard::{Change, KeyboardHandle};
 
 /// How long input waits for a keysym to be bound or a lock to change: an X client that grabs
 /// the server delays that, and may itself wait for a key or a click.
@@ -24,7 +25,7 @@ const BINDING_TIMEOUT: Duration = Duration::from_millis(500);
 const LAYOUT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What blocks session-core's next request.
-pub(super) enum Blocked {
+enum Blocked {
     /// Nothing.
     Free,
     /// Space in the input socket's buffer, for this message.
@@ -36,78 +37,127 @@ pub(super) enum Blocked {
     Keyboard(Micros),
 }
 
+/// Session-core's requests, which are carried out one after the other.
+pub(super) struct Requests {
+    blocked: Blocked,
+    /// The socket that `blocked` waits for. Watched only then, or every key that X reads would wake
+    /// this process.
+    socket: Option<AsyncFd<OwnedFd>>,
+    keyboard: KeyboardHandle,
+    /// Keyboard changes requested and not yet done: more than one if input did not wait for them.
+    keyboard_changes: u32,
+}
+
+impl Requests {
+    pub(super) fn new(keyboard: KeyboardHandle) -> Requests {
+        Requests { blocked: Blocked::Free, socket: None, keyboard, keyboard_changes: 0 }
+    }
+
+    /// The next request that can be carried out: the blocked one, or the next of session-core's.
+    fn next(&mut self, core: &mut Session, now: Micros) -> Option<Request> {
+        if self.socket.is_some() {
+            return None;
+        }
+        match std::mem::replace(&mut self.blocked, Blocked::Free) {
+            Blocked::Keyboard(until) if now < until => {
+                self.blocked = Blocked::Keyboard(until);
+                None
+            }
+            Blocked::Free | Blocked::Keyboard(_) => core.poll_request(now),
+            Blocked::Input(message) => Some(Request::Input(message)),
+            Blocked::Control(request) => Some(request),
+        }
+    }
+
+    /// There is no space for this request in the buffer of its socket, of which this is a
+    /// duplicate.
+    fn block(&mut self, request: Request, socket: io::Result<OwnedFd>) -> Result<(), SessionError> {
+        self.blocked = match request {
+            Request::Input(message) => Blocked::Input(message),
+            other => Blocked::Control(other),
+        };
+        self.socket = Some(watch(socket, Interest::WRITABLE)?);
+        Ok(())
+    }
+
+    /// Requests a change of the X keyboard, and blocks requests until it is done or has timed out.
+    fn change_keyboard(&mut self, change: Change, time_out: Duration, now: Micros) {
+        if self.keyboard.change(change) {
+            self.keyboard_changes += 1;
+            self.blocked = Blocked::Keyboard(now + time_out.as_micros() as Micros);
+        }
+    }
+
+    /// A change was carried out, or has failed.
+    pub(super) fn handle_keyboard_changed(&mut self) {
+        self.keyboard_changes = self.keyboard_changes.saturating_sub(1);
+        if self.keyboard_changes == 0 && matches!(self.blocked, Blocked::Keyboard(_)) {
+            self.blocked = Blocked::Free;
+        }
+    }
+
+    /// When the X keyboard is not waited for any more.
+    pub(super) fn deadline(&self) -> Option<Micros> {
+        if let Blocked::Keyboard(until) = self.blocked { Some(until) } else { None }
+    }
+
+    /// Waits until the socket that requests wait for has space; without one, forever.
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        match &self.socket {
+            Some(socket) => socket.writable().await.map(drop),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The socket has space.
+    pub(super) fn unblock_socket(&mut self) {
+        self.socket = None;
+    }
+}
+
 impl Actor {
+    /// Carries out what can be carried out.
     pub(super) fn execute_requests(&mut self) -> Result<(), SessionError> {
-        while self.blocked_socket.is_none() {
+        loop {
             let now = self.now();
-            let request = match std::mem::replace(&mut self.blocked, Blocked::Free) {
-                Blocked::Keyboard(until) if now < until => {
-                    self.blocked = Blocked::Keyboard(until);
-                    return Ok(());
-                }
-                Blocked::Free | Blocked::Keyboard(_) => match self.core.poll_request(now) {
-                    Some(request) => request,
-                    None => return Ok(()),
-                },
-                Blocked::Input(message) => Request::Input(message),
-                Blocked::Control(request) => request,
-            };
+            let Some(request) = self.requests.next(&mut self.core, now) else { return Ok(()) };
             let result = match &request {
-                Request::Input(message) => self.input.send(*message),
+                Request::Input(message) => self.driver.send_input(*message),
                 Request::Bind { number, bindings } => {
                     let change = Change::Bind { number: *number, bindings: bindings.clone() };
-                    self.change_keyboard(change, BINDING_TIMEOUT);
+                    self.requests.change_keyboard(change, BINDING_TIMEOUT, now);
                     Ok(())
                 }
                 Request::SetLayout(layout) => {
-                    self.change_keyboard(Change::Layout(layout.clone()), LAYOUT_TIMEOUT);
+                    let change = Change::Layout(layout.clone());
+                    self.requests.change_keyboard(change, LAYOUT_TIMEOUT, now);
                     Ok(())
                 }
                 Request::SetLocks { caps, num } => {
-                    self.change_keyboard(Change::Locks { caps: *caps, num: *num }, BINDING_TIMEOUT);
+                    let change = Change::Locks { caps: *caps, num: *num };
+                    self.requests.change_keyboard(change, BINDING_TIMEOUT, now);
                     Ok(())
                 }
                 Request::Resize(arrangement) => {
                     let outputs: Vec<OutputRequest> =
                         arrangement.displays().iter().map(output).collect();
-                    self.viewers_scale = arrangement.scale_percent();
-                    self.xsettings.set_scale(self.scale_percent());
-                    self.control.set_outputs(&outputs)
+                    let preferred = self.preferences.current().scale;
+                    self.scale.set_viewers(arrangement.scale_percent(), preferred);
+                    self.driver.set_outputs(&outputs)
                 }
-                Request::Barrier(id) => self.control.barrier(*id),
+                Request::Barrier(id) => self.driver.barrier(*id),
             };
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let (blocked, fd) = match request {
-                        Request::Input(message) => (Blocked::Input(message), self.input.fd()),
-                        other => (Blocked::Control(other), self.control.fd()),
+                    let fd = match &request {
+                        Request::Input(_) => self.driver.input_fd(),
+                        _ => self.driver.control_fd(),
                     };
-                    self.blocked = blocked;
-                    self.blocked_socket = Some(watch(fd.try_clone_to_owned(), Interest::WRITABLE)?);
-                    return Ok(());
+                    return self.requests.block(request, fd.try_clone_to_owned());
                 }
                 Err(error) => return Err(SessionError::Driver(error)),
             }
-        }
-        Ok(())
-    }
-
-    /// Reads the outputs from the geometry block.
-    pub(super) fn read_outputs(&mut self) {
-        let geometry = self.ring.geometry();
-        let rect = |output: &thinc_ring::Output| {
-            Rect::at(output.x, output.y, output.width.cast_signed(), output.height.cast_signed())
-        };
-        let outputs: Vec<Rect> = geometry.outputs.iter().map(rect).collect();
-        self.core.handle_outputs(&outputs);
-    }
-
-    /// Requests a change of the X keyboard, and blocks requests until it is done or has timed out.
-    fn change_keyboard(&mut self, change: Change, time_out: Duration) {
-        if self.keyboard.change(change) {
-            self.keyboard_changes += 1;
-            self.blocked = Blocked::Keyboard(self.now() + time_out.as_micros() as Micros);
         }
     }
 }
@@ -122,5 +172,74 @@ fn output(display: &Display) -> OutputRequest {
         height,
         mm_width: mm.width,
         mm_height: mm.height,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::sync_channel;
+
+    use thinc_region::Size;
+    use thinc_session_core::{Config, LossyPolicy, Scheduling, VideoPolicy};
+
+    use super::*;
+
+    fn core() -> Session {
+        Session::new(Config {
+            name: String::new(),
+            size: Size { width: 64, height: 64 },
+            scheduling: Scheduling::ShortestFirst,
+            offscreen: false,
+            lossy: LossyPolicy::Never,
+            video: VideoPolicy::Off,
+        })
+    }
+
+    fn locks() -> Change {
+        Change::Locks { caps: true, num: false }
+    }
+
+    #[test]
+    fn requests_wait_for_the_last_change_of_the_keyboard() {
+        let (changes, _keyboard) = sync_channel(4);
+        let mut requests = Requests::new(KeyboardHandle::new(changes));
+        requests.change_keyboard(locks(), BINDING_TIMEOUT, 1_000);
+        requests.change_keyboard(locks(), BINDING_TIMEOUT, 2_000);
+        let until = 2_000 + BINDING_TIMEOUT.as_micros() as Micros;
+        requests.handle_keyboard_changed();
+        assert_eq!(requests.deadline(), Some(until));
+        requests.handle_keyboard_changed();
+        assert_eq!(requests.deadline(), None);
+        requests.handle_keyboard_changed();
+        assert_eq!(requests.keyboard_changes, 0, "it was not requested here");
+    }
+
+    #[test]
+    fn the_keyboard_is_waited_for_until_the_deadline_only() {
+        let (changes, keyboard) = sync_channel(4);
+        let mut requests = Requests::new(KeyboardHandle::new(changes));
+        requests.change_keyboard(locks(), BINDING_TIMEOUT, 0);
+        let until = requests.deadline().expect("it is waited for");
+        assert!(requests.next(&mut core(), until - 1).is_none());
+        assert_eq!(requests.deadline(), Some(until));
+        assert!(requests.next(&mut core(), until).is_none(), "session-core has no request");
+        assert_eq!(requests.deadline(), None);
+        drop(keyboard);
+        requests.change_keyboard(locks(), BINDING_TIMEOUT, until);
+        assert_eq!(requests.deadline(), None, "without an X connection nothing is waited for");
+    }
+
+    #[tokio::test]
+    async fn a_blocked_request_is_the_next_once_its_socket_has_space() {
+        let (changes, _keyboard) = sync_channel(4);
+        let mut requests = Requests::new(KeyboardHandle::new(changes));
+        let (socket, _driver) = UnixStream::pair().expect("a pair of sockets");
+        requests.block(Request::Barrier(7), Ok(socket.into())).expect("it can be watched");
+        assert!(requests.next(&mut core(), 0).is_none());
+        requests.writable().await.expect("it has space");
+        requests.unblock_socket();
+        assert!(matches!(requests.next(&mut core(), 0), Some(Request::Barrier(7))));
+        assert!(requests.next(&mut core(), 0).is_none(), "once");
     }
 }

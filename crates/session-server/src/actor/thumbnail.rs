@@ -32,7 +32,7 @@ fn fitted(screen: Size) -> Size {
 impl Actor {
     /// Reads the whole screen once: 0.7 ms at 1024x768.
     pub(super) fn thumbnail(&self) -> Thumbnail {
-        let screen = super::size_of(&self.framebuffer);
+        let screen = self.driver.size();
         let size = fitted(screen);
         let axis = |source, target| Scale::new(0, source, target);
         let scales = (&axis(screen.width, size.width), &axis(screen.height, size.height));
@@ -40,7 +40,7 @@ impl Actor {
         let mut pixels = vec![0; size.area() as usize];
         let stride = size.width as usize;
         Resampler::new().resample(scales, whole, &mut pixels, stride, |rect, dst, stride| {
-            self.framebuffer.read_rect(rect, dst, stride);
+            self.driver.framebuffer.read_rect(rect, dst, stride);
         });
         Thumbnail { screen, size, pixels }
     }
