@@ -62,8 +62,6 @@ mod video;
 const PRESENT_WAIT_MAX: Duration = Duration::from_millis(4);
 /// 0.5 s: how long a closing viewer waits until its last messages are sent.
 const LINGER: Duration = Duration::from_millis(500);
-/// 64: most answered barriers that nobody has asked about yet; older ones are forgotten.
-const BARRIERS_MAX: usize = 64;
 /// 6: most unanswered barriers; viewer-core takes 8.
 const BARRIERS_PENDING_MAX: u32 = 6;
 /// 96 dots an inch: a session's default scale.
@@ -528,7 +526,7 @@ impl State {
         let (connected, now) = (self.is_connected(), self.clock.now());
         let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
         let notice = self.clipboard.handle_desktop(event, viewer, connected, now);
-        self.news.notice = notice.or(self.news.notice.take());
+        self.news.tell(notice);
         self.flush();
     }
 
@@ -599,11 +597,7 @@ impl State {
                 }
                 ViewerEvent::Barrier(id) => {
                     self.barriers_pending = self.barriers_pending.saturating_sub(1);
-                    if self.news.barriers.len() == BARRIERS_MAX {
-                        self.news.barriers.remove(0);
-                    }
-                    self.news.barriers.push(id);
-                    self.news.frame_end = true;
+                    self.news.answer_barrier(id);
                 }
                 ViewerEvent::FrameEnd => {
                     self.news.frame_end = true;
@@ -617,7 +611,7 @@ impl State {
                         |number| people.people.iter().any(|person| person.number == number);
                     self.news.pointers.retain(|pointer| is_there(pointer.number));
                     let notice = self.people.set(people);
-                    self.news.notice = notice.or(self.news.notice.take());
+                    self.news.tell(notice);
                     self.news.people = true;
                 }
                 ViewerEvent::Invitations(invitations) => {
@@ -629,7 +623,7 @@ impl State {
                     crate::news::add_announcement(&mut self.news.announcement, &text);
                     self.announcements += 1;
                 }
-                ViewerEvent::BriefNotice(text) => self.news.notice = Some(text),
+                ViewerEvent::BriefNotice(text) => self.news.tell(Some(text)),
                 ViewerEvent::Renamed(name) => {
                     self.session_name = Some(name).filter(|name| !name.is_empty());
                     self.news.renamed = true;
@@ -641,8 +635,7 @@ impl State {
                 }
                 ViewerEvent::MicrophoneWanted(want) => self.handle_microphone_wanted(want),
                 ViewerEvent::PersonPointer(pointer) => {
-                    self.news.pointers.retain(|before| before.number != pointer.number);
-                    self.news.pointers.push(pointer);
+                    self.news.move_pointer(pointer);
                 }
                 ViewerEvent::Cursor(image) => self.news.cursor = Some(image),
                 ViewerEvent::CursorMove { x, y } => self.news.cursor_move = Some((x, y)),
@@ -662,7 +655,7 @@ impl State {
                 | ViewerEvent::ClipEnded { .. }) => {
                     self.news.clipboard = true;
                     let notice = self.clipboard.handle(event, &mut self.viewer, self.clock.now());
-                    self.news.notice = notice.or(self.news.notice.take());
+                    self.news.tell(notice);
                 }
             }
         }

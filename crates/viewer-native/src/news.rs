@@ -82,6 +82,9 @@ pub struct News {
 /// Longest text of messages that are not closed, in bytes; past it the oldest are lost.
 const ANNOUNCEMENT_BYTES_MAX: usize = 4_000;
 
+/// 64: most answered barriers that nobody has asked about yet; older ones are forgotten.
+const BARRIERS_MAX: usize = 64;
+
 /// Adds a message to those that are not closed.
 pub(crate) fn add_announcement(announcement: &mut Option<String>, text: &str) {
     let all = announcement.get_or_insert_default();
@@ -94,6 +97,26 @@ pub(crate) fn add_announcement(announcement: &mut Option<String>, text: &str) {
 }
 
 impl News {
+    /// A message for the user replaces the one before; none changes nothing.
+    pub(crate) fn tell(&mut self, notice: Option<String>) {
+        self.notice = notice.or(self.notice.take());
+    }
+
+    /// A barrier was answered, which ends what was drawn before it.
+    pub(crate) fn answer_barrier(&mut self, id: u32) {
+        if self.barriers.len() == BARRIERS_MAX {
+            self.barriers.remove(0);
+        }
+        self.barriers.push(id);
+        self.frame_end = true;
+    }
+
+    /// Somebody's pointer has moved.
+    pub(crate) fn move_pointer(&mut self, pointer: PersonPointer) {
+        self.pointers.retain(|before| before.number != pointer.number);
+        self.pointers.push(pointer);
+    }
+
     /// True if there is anything worth waking the reader for.
     pub(crate) fn is_worth_waking(&self) -> bool {
         self.status
@@ -122,6 +145,22 @@ impl News {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_notice_place_of_a_pointer_and_barriers_are_kept() {
+        let mut news = News::default();
+        news.tell(Some("one".to_owned()));
+        news.tell(None);
+        assert_eq!(news.notice.as_deref(), Some("one"));
+        news.tell(Some("two".to_owned()));
+        assert_eq!(news.notice.as_deref(), Some("two"));
+        let at = |number, x| PersonPointer { number, x, y: 0 };
+        [at(2, 1), at(3, 1), at(2, 7)].into_iter().for_each(|at| news.move_pointer(at));
+        assert_eq!(news.pointers, [at(3, 1), at(2, 7)]);
+        (0..100).for_each(|id| news.answer_barrier(id));
+        assert_eq!(news.barriers, (36..100).collect::<Vec<_>>());
+        assert!(news.frame_end && news.is_worth_waking());
+    }
 
     #[test]
     fn messages_wait_for_each_other_and_are_bounded() {

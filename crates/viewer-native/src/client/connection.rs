@@ -168,7 +168,7 @@ impl Shared {
                 state.hold(false);
                 if !can_ask {
                     report(SHOWN_ELSEWHERE);
-                    state.news.notice = Some(SHOWN_ELSEWHERE.to_owned());
+                    state.news.tell(Some(SHOWN_ELSEWHERE.to_owned()));
                 }
                 state.opening = Some(if takes_over { Opening::TakeOver } else { Opening::Join });
                 !state.stop
@@ -305,7 +305,7 @@ impl Shared {
              refused from now on."
         );
         let _ = writeln!(output, "thinc-view: {words} Its SHA-256: {key}");
-        self.lock().news.notice = Some(words);
+        self.lock().news.tell(Some(words));
         Ok(reached)
     }
 

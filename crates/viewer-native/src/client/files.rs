@@ -97,7 +97,7 @@ impl State {
             }
             self.files.told.push_back(text.clone());
         }
-        self.news.notice = notice.or(self.news.notice.take());
+        self.news.tell(notice);
         self.flush();
     }
 }
