@@ -15,9 +15,7 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::session::ScreenPart;
-use thinc_protocol::viewer::{
-    Display, Displays, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps,
-};
+use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_transport::{Established, Link, TransportChoice};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
@@ -31,7 +29,6 @@ use crate::files::{Files, FilesChoice};
 use crate::machine::{Machine, time_slept};
 use crate::people::PeopleList;
 use crate::printing::PrintChoice;
-use crate::resize::ResizePacer;
 use crate::saved::{CacheFile, CacheOptions};
 use crate::target::Target;
 use crate::wire::Writer;
@@ -40,6 +37,7 @@ pub use crate::news::{News, Status};
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
+use screen::ScreenRequests;
 pub use sound::SoundChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::{SharedPlayer, SoundSide};
@@ -50,9 +48,12 @@ mod liveness;
 mod microphone;
 mod rechoose;
 mod rescue;
+mod screen;
 mod sign_in;
 mod sound;
 mod switch;
+#[cfg(test)]
+mod testing;
 #[cfg(feature = "h264")]
 mod video;
 
@@ -62,10 +63,6 @@ mod video;
 const PRESENT_WAIT_MAX: Duration = Duration::from_millis(4);
 /// 0.5 s: how long a closing viewer waits until its last messages are sent.
 const LINGER: Duration = Duration::from_millis(500);
-/// 6: most unanswered barriers; viewer-core takes 8.
-const BARRIERS_PENDING_MAX: u32 = 6;
-/// 96 dots an inch: a session's default scale.
-const SCALE_DEFAULT: u16 = 100;
 
 /// What happens with a server's key that nobody has confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,8 +188,8 @@ pub struct State {
     pub transport: Option<&'static str>,
     /// Layout of the local keyboard, if known; sent on every connection.
     layout: Option<KeyboardLayout>,
-    /// The requested view, if one was chosen; sent on every connection.
-    view: Option<View>,
+    /// What the window asks of the session's screen.
+    screen: ScreenRequests,
     /// The part of the session's screen that is shown, if not all of it at its own size.
     pub shown: Option<ScreenPart>,
     /// Positions of the session's monitors in its screen, once known.
@@ -205,17 +202,6 @@ pub struct State {
     pub(crate) sound: sound::Sound,
     microphone: microphone::Microphone,
     clock: Clock,
-    pacer: ResizePacer,
-    /// The local display scale, and whether this connection's session has been told.
-    scale_percent: u16,
-    scale_sent: bool,
-    /// The windows as monitors of the session; empty: one window shows the whole session.
-    arrangement: Vec<Display>,
-    /// Unanswered barrier behind the last resize.
-    resize_barrier: Option<u32>,
-    /// Count of unanswered barriers.
-    barriers_pending: u32,
-    window: Size,
     /// Closes the open connection, even while its writer blocks on a full socket.
     closer: Option<Writer>,
     /// Wakes the writer.
@@ -392,9 +378,8 @@ impl State {
     /// Requests a view; the framebuffer changes when the session has answered. False if that view
     /// is requested already.
     pub fn set_view(&mut self, view: View) -> bool {
-        let changes = self.view != Some(view);
+        let changes = self.screen.set_view(view);
         if changes {
-            self.view = Some(view);
             self.active().set_view(view);
             self.flush();
         }
@@ -403,71 +388,37 @@ impl State {
 
     /// The window has a new size.
     pub fn resize(&mut self, size: Size) {
-        self.window = size;
-        if self.is_connected()
-            && let Some(size) = self.pacer.handle_window(size)
-        {
-            self.send_resize(size);
-            self.flush();
-        }
+        self.ask_screen(|screen, viewer| screen.set_window(size, viewer));
     }
 
     /// The windows are these monitors of the session now, the primary one first.
     pub(crate) fn arrange(&mut self, displays: Vec<Display>) {
-        if self.arrangement == displays {
-            return;
-        }
-        let edge = |far: fn(&Display) -> i32| {
-            displays.iter().map(far).max().unwrap_or(0).max(0).cast_unsigned()
-        };
-        let size = Size {
-            width: edge(|display| display.rect.x2),
-            height: edge(|display| display.rect.y2),
-        };
-        self.arrangement = displays;
-        self.pacer.forget();
-        self.resize(size);
+        self.ask_screen(|screen, viewer| screen.arrange(displays, viewer));
     }
 
     /// Sets the local display scale, in percent of 96 dots an inch.
     pub fn set_scale(&mut self, percent: u16) {
-        if std::mem::replace(&mut self.scale_percent, percent) == percent || !self.is_connected() {
-            return;
-        }
-        self.pacer.forget();
-        if self.window.area() > 0 {
-            self.send_size(self.window);
-            self.flush();
-        }
+        self.ask_screen(|screen, viewer| screen.set_scale(percent, viewer));
     }
 
-    /// Sends the window's size, and the scale unless it is and was the default; or the newest
-    /// arrangement.
-    fn send_size(&mut self, size: Size) {
-        if !self.arrangement.is_empty() {
-            let displays = self.arrangement.clone();
-            return self
-                .viewer
-                .set_displays(Displays { scale_percent: self.scale_percent, displays });
+    /// Changes what is asked of the session's screen; `ask` returns true if there is a request to
+    /// send.
+    fn ask_screen(&mut self, ask: impl FnOnce(&mut ScreenRequests, Option<&mut Viewer>) -> bool) {
+        let is_connected = self.is_connected();
+        if ask(&mut self.screen, is_connected.then_some(&mut self.viewer)) {
+            self.flush();
         }
-        if self.scale_percent == SCALE_DEFAULT && !self.scale_sent {
-            return self.viewer.handle_resize(size);
-        }
-        self.scale_sent = true;
-        let display = Display { rect: size.rect(), millimetres: Size::default() };
-        self.viewer
-            .set_displays(Displays { scale_percent: self.scale_percent, displays: vec![display] });
     }
 
     /// Requests a barrier for everything drawn until now; its number appears in [`News::barriers`].
     /// None without a connection or with too many unanswered barriers.
     pub fn barrier(&mut self) -> Option<u32> {
-        (self.is_connected() && self.barriers_pending < BARRIERS_PENDING_MAX).then(|| {
-            self.barriers_pending += 1;
-            let id = self.viewer.request_barrier();
-            self.flush();
-            id
-        })
+        if !self.is_connected() {
+            return None;
+        }
+        let barrier = self.screen.request_barrier(&mut self.viewer)?;
+        self.flush();
+        Some(barrier)
     }
 
     /// Asks to share the session, or to change what a guest may do; the answer is in
@@ -543,15 +494,6 @@ impl State {
         }
     }
 
-    fn send_resize(&mut self, size: Size) {
-        self.send_size(size);
-        self.resize_barrier = None;
-        if self.barriers_pending < BARRIERS_PENDING_MAX {
-            self.barriers_pending += 1;
-            self.resize_barrier = Some(self.viewer.request_barrier());
-        }
-    }
-
     /// Wakes the writer: viewer-core may have bytes to send. They stay there until the writer is
     /// free, so that acknowledgements and motions are merged while a slow network blocks.
     fn flush(&self) {
@@ -580,24 +522,16 @@ impl State {
                     self.shown = shown;
                     self.geometries += 1;
                     let screen = shown.map_or(size, |shown| shown.screen);
-                    if let Some(size) = self.pacer.handle_geometry(screen) {
-                        self.send_resize(size);
-                    }
+                    self.screen.handle_geometry(screen, &mut self.viewer);
                 }
                 ViewerEvent::Connected { name } => {
                     self.session_name = Some(name).filter(|name| !name.is_empty());
                     self.begin_files();
                 }
-                ViewerEvent::Barrier(id) if self.resize_barrier == Some(id) => {
-                    self.barriers_pending = self.barriers_pending.saturating_sub(1);
-                    self.resize_barrier = None;
-                    if let Some(size) = self.pacer.handle_answer() {
-                        self.send_resize(size);
-                    }
-                }
                 ViewerEvent::Barrier(id) => {
-                    self.barriers_pending = self.barriers_pending.saturating_sub(1);
-                    self.news.answer_barrier(id);
+                    if !self.screen.handle_barrier(id, &mut self.viewer) {
+                        self.news.answer_barrier(id);
+                    }
                 }
                 ViewerEvent::FrameEnd => {
                     self.news.frame_end = true;
@@ -684,7 +618,7 @@ impl Client {
             session_name: None,
             transport: None,
             layout: None,
-            view: config.view,
+            screen: ScreenRequests::new(config.size, config.view),
             shown: None,
             displays: Vec::new(),
             geometries: 0,
@@ -693,13 +627,6 @@ impl Client {
             sound: sound::Sound::new(config.sound, clock),
             microphone: microphone::Microphone::new(config.microphone),
             clock,
-            pacer: ResizePacer::default(),
-            scale_percent: SCALE_DEFAULT,
-            scale_sent: false,
-            arrangement: Vec::new(),
-            resize_barrier: None,
-            barriers_pending: 0,
-            window: config.size,
             closer: None,
             unsent: Arc::default(),
             video_due: Arc::default(),

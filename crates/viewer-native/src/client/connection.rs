@@ -19,15 +19,13 @@ use thinc_viewer_core::{AttemptMeans, Attempts, Cache, Liveness, REPLACED_HELLO_
 
 use super::liveness::UNRESPONSIVE;
 use super::{
-    LINGER, NewKeys, Opening, Reconnect, SCALE_DEFAULT, Shared, State, Status, new_viewer,
-    random_number,
+    LINGER, NewKeys, Opening, Reconnect, Shared, State, Status, new_viewer, random_number,
 };
 use crate::desktops::{self, Account};
 use crate::device_key::has_key;
 use crate::error::{ViewError, report};
 use crate::machine::{Machine, time_slept};
 use crate::question::{self, Echo};
-use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
 use crate::target::Target;
 use crate::wire::{Reader, Writer};
@@ -411,7 +409,7 @@ impl Shared {
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
         let caps = caps | state.opening.map_or(0, Opening::caps) | state.sound.caps();
         let caps = caps | state.files.caps() | state.microphone.caps();
-        let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
+        let mut viewer = new_viewer(state.screen.window(), self.config.clipboard, caps);
         viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);
         viewer.set_instance(state.instance);
@@ -420,7 +418,7 @@ impl Shared {
         if let Some(cache) = state.cache.take() {
             viewer.offer_cache(cache);
         }
-        if let Some(view) = state.view {
+        if let Some(view) = state.screen.view() {
             viewer.set_view(view);
         }
         if let Some(layout) = &state.layout {
@@ -482,9 +480,7 @@ impl Shared {
         state.leaving = false;
         state.end_connection();
         state.closer = None;
-        state.resize_barrier = None;
-        state.barriers_pending = 0;
-        state.pacer = ResizePacer::default();
+        state.screen.end_connection();
         state.unsent.notify_all();
         drop(state);
         self.changed.notify_all();
@@ -661,18 +657,8 @@ impl State {
         self.connections += 1;
         self.sound.begin_connection();
         self.end_microphone();
-        self.pacer = ResizePacer::default();
-        // The window may have been resized since the hello was sent.
-        self.scale_sent = false;
         self.displays.clear();
-        if self.scale_percent == SCALE_DEFAULT && self.arrangement.is_empty() {
-            let _ = self.pacer.handle_geometry(self.viewer.framebuffer().size());
-        }
-        if self.window.area() > 0
-            && let Some(size) = self.pacer.handle_window(self.window)
-        {
-            self.send_resize(size);
-        }
+        self.screen.begin_connection(&mut self.viewer);
     }
 
     /// Keeps what the next connection continues from.
