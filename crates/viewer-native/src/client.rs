@@ -11,12 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormats, Selection};
-use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
-use thinc_protocol::session::ScreenPart;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
-use thinc_region::{Rect, Size};
+use thinc_region::Size;
 use thinc_transport::{Established, Link, TransportChoice};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
 
@@ -27,7 +25,6 @@ use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
 use crate::machine::{Machine, time_slept};
-use crate::people::PeopleList;
 use crate::printing::PrintChoice;
 use crate::saved::{CacheFile, CacheOptions};
 use crate::target::Target;
@@ -38,6 +35,7 @@ pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
 use screen::ScreenRequests;
+use session_info::{SessionInfo, words_of_copying};
 pub use sound::SoundChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::{SharedPlayer, SoundSide};
@@ -49,6 +47,7 @@ mod microphone;
 mod rechoose;
 mod rescue;
 mod screen;
+mod session_info;
 mod sign_in;
 mod sound;
 mod switch;
@@ -183,19 +182,14 @@ pub struct State {
     cache: Option<Cache>,
     /// The file that the cache is saved in.
     cache_file: Option<CacheFile>,
-    session_name: Option<String>,
     /// Transport of the connection: quic, tcp or ssh; None before the first.
     pub transport: Option<&'static str>,
     /// Layout of the local keyboard, if known; sent on every connection.
     layout: Option<KeyboardLayout>,
     /// What the window asks of the session's screen.
     screen: ScreenRequests,
-    /// The part of the session's screen that is shown, if not all of it at its own size.
-    pub shown: Option<ScreenPart>,
-    /// Positions of the session's monitors in its screen, once known.
-    pub displays: Vec<Rect>,
-    /// Count of geometries received.
-    pub geometries: u64,
+    /// What the session has told of itself.
+    pub(crate) session: SessionInfo,
     clipboard: Clipboard,
     files: Files,
     /// Sound, and its player.
@@ -246,12 +240,6 @@ pub struct State {
     awaits_release: bool,
     /// This connection has shown a whole drawing burst.
     has_picture: bool,
-    /// An application wants the pointer's relative motion; kept while another connection begins.
-    pub relative_wanted: bool,
-    /// Count of messages of the session and its administrator.
-    pub announcements: u32,
-    /// Who shows the session.
-    pub(crate) people: PeopleList,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
     /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
@@ -261,8 +249,6 @@ pub struct State {
     /// The connection's writer thread runs.
     writing: bool,
     retry: bool,
-    /// What the session has said of what is copied; nothing to guests.
-    clip_policy: Option<ClipDirections>,
     /// What the next connection does where the session is shown elsewhere; none once it was opened:
     /// then the viewer only reconnects.
     opening: Option<Opening>,
@@ -424,8 +410,7 @@ impl State {
     /// Asks to share the session, or to change what a guest may do; the answer is in
     /// [`News::shared`]. False without a connection, or if too much is unanswered.
     pub(crate) fn share(&mut self, action: ShareAction) -> bool {
-        self.people.last_request += 1;
-        let request = self.people.last_request;
+        let request = self.session.next_request();
         let is_sent = self.is_connected() && self.viewer.share(request, action);
         self.flush();
         is_sent
@@ -434,37 +419,13 @@ impl State {
     /// Asks the session for the next choice of what is copied to and from it, for all viewers of
     /// the user's; returns it in words.
     pub(crate) fn choose_copying(&mut self) -> &'static str {
-        let Some(now) = self.clip_policy.filter(|_| self.is_connected()) else {
+        let is_connected = self.is_connected();
+        let Some(next) = is_connected.then(|| self.session.choose_copying()).flatten() else {
             return "The owner of the session decides what is copied";
         };
-        let (to_session, to_viewer) = match (now.to_session, now.to_viewer) {
-            (true, true) => (true, false),
-            (true, false) => (false, true),
-            (false, true) => (false, false),
-            (false, false) => (true, true),
-        };
-        let next = ClipDirections { to_session, to_viewer };
-        // The session's answer says the same; until then the next choice follows from this one.
-        self.clip_policy = Some(next);
         self.viewer.set_clip_policy(next);
         self.flush();
-        match (to_session, to_viewer) {
-            (true, true) => "Copy and paste: in both directions, on all your devices",
-            (true, false) => "Copy and paste: to the session only, on all your devices",
-            (false, true) => "Copy and paste: from the session only, on all your devices",
-            (false, false) => "Copy and paste: not at all, on all your devices",
-        }
-    }
-
-    /// What is copied to and from the session; None if it has not told.
-    #[cfg(feature = "window")]
-    pub(crate) fn clip_policy(&self) -> Option<ClipDirections> {
-        self.clip_policy
-    }
-
-    /// The session's name.
-    pub(crate) fn session_name(&self) -> Option<&str> {
-        self.session_name.as_deref()
+        words_of_copying(next)
     }
 
     /// From now on the clipboard is shared with this desktop.
@@ -500,13 +461,6 @@ impl State {
         self.unsent.notify_one();
     }
 
-    fn update_relative(&mut self) {
-        let wanted = self.viewer.relative_wanted();
-        if std::mem::replace(&mut self.relative_wanted, wanted) != wanted {
-            self.news.relative_wanted = Some(wanted);
-        }
-    }
-
     /// The viewer of the newest connection.
     fn active(&mut self) -> &mut Viewer {
         self.pending.as_mut().unwrap_or(&mut self.viewer)
@@ -518,14 +472,11 @@ impl State {
         while let Some(event) = self.viewer.poll_event() {
             match event {
                 ViewerEvent::Geometry { size, shown } => {
-                    self.news.geometry = Some(size);
-                    self.shown = shown;
-                    self.geometries += 1;
-                    let screen = shown.map_or(size, |shown| shown.screen);
+                    let screen = self.session.set_geometry(size, shown, &mut self.news);
                     self.screen.handle_geometry(screen, &mut self.viewer);
                 }
                 ViewerEvent::Connected { name } => {
-                    self.session_name = Some(name).filter(|name| !name.is_empty());
+                    self.session.set_name(name);
                     self.begin_files();
                 }
                 ViewerEvent::Barrier(id) => {
@@ -537,32 +488,25 @@ impl State {
                     self.news.frame_end = true;
                     self.has_picture = true;
                     // The application may have ended while there was no connection.
-                    self.update_relative();
+                    let wanted = self.viewer.relative_wanted();
+                    self.session.set_relative_wanted(wanted, &mut self.news);
                 }
-                ViewerEvent::RelativeWanted(_) => self.update_relative(),
-                ViewerEvent::People(people) => {
-                    let is_there =
-                        |number| people.people.iter().any(|person| person.number == number);
-                    self.news.pointers.retain(|pointer| is_there(pointer.number));
-                    let notice = self.people.set(people);
-                    self.news.tell(notice);
-                    self.news.people = true;
+                ViewerEvent::RelativeWanted(_) => {
+                    let wanted = self.viewer.relative_wanted();
+                    self.session.set_relative_wanted(wanted, &mut self.news);
                 }
+                ViewerEvent::People(people) => self.session.set_people(people, &mut self.news),
                 ViewerEvent::Invitations(invitations) => {
-                    self.people.invitations = invitations;
-                    self.news.people = true;
+                    self.session.set_invitations(invitations, &mut self.news);
                 }
                 ViewerEvent::Shared(answer) => self.news.shared.push(answer),
-                ViewerEvent::Notice(text) => {
-                    crate::news::add_announcement(&mut self.news.announcement, &text);
-                    self.announcements += 1;
-                }
+                ViewerEvent::Notice(text) => self.session.announce(&text, &mut self.news),
                 ViewerEvent::BriefNotice(text) => self.news.tell(Some(text)),
                 ViewerEvent::Renamed(name) => {
-                    self.session_name = Some(name).filter(|name| !name.is_empty());
+                    self.session.set_name(name);
                     self.news.renamed = true;
                 }
-                ViewerEvent::ClipPolicy(policy) => self.clip_policy = Some(policy),
+                ViewerEvent::ClipPolicy(policy) => self.session.set_clip_policy(policy),
                 ViewerEvent::Players(players) => {
                     self.sound.players = players;
                     self.news.players = true;
@@ -578,8 +522,7 @@ impl State {
                     closed = Some(ViewError::Closed { code, reason })
                 }
                 ViewerEvent::Displays(displays) => {
-                    self.displays = displays;
-                    self.news.displays = true;
+                    self.session.set_displays(displays, &mut self.news);
                 }
                 // The statistics have the latencies.
                 ViewerEvent::Echo { .. } => {}
@@ -615,13 +558,10 @@ impl Client {
             pending: None,
             cache: None,
             cache_file: None,
-            session_name: None,
             transport: None,
             layout: None,
             screen: ScreenRequests::new(config.size, config.view),
-            shown: None,
-            displays: Vec::new(),
-            geometries: 0,
+            session: SessionInfo::default(),
             clipboard: Clipboard::default(),
             files: Files::new(config.files, config.prints.clone()),
             sound: sound::Sound::new(config.sound, clock),
@@ -648,15 +588,11 @@ impl Client {
             replaced_for: None,
             awaits_release: false,
             has_picture: false,
-            relative_wanted: false,
-            announcements: 0,
-            people: PeopleList::default(),
             instance: random_number(),
             held_since: None,
             held: Duration::ZERO,
             writing: false,
             retry: false,
-            clip_policy: None,
             opening: Some(config.opening),
             stop: false,
             done: false,

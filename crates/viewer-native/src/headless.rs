@@ -315,13 +315,15 @@ impl Headless {
     /// The next message of the session or its administrator, once there is one.
     pub fn announcement(&mut self) -> Result<String, ViewError> {
         loop {
-            let known = self.client.lock().announcements;
+            let known = self.client.lock().session.announcements();
             // What was told before is in the news, or taken from them.
             self.wait("the news", |_, _| Some(()))?;
             if let Some(announcement) = self.announcements.pop_front() {
                 return Ok(announcement);
             }
-            self.wait("a message", |state, _| (state.announcements != known).then_some(()))?;
+            self.wait("a message", |state, _| {
+                (state.session.announcements() != known).then_some(())
+            })?;
         }
     }
 
@@ -437,12 +439,12 @@ impl Headless {
     pub fn wait_relative(&mut self, wanted: bool) -> Result<(), ViewError> {
         let what =
             if wanted { "a wish for relative motion" } else { "no wish for relative motion" };
-        self.wait(what, |state, _| (state.relative_wanted == wanted).then_some(()))
+        self.wait(what, |state, _| (state.session.relative_wanted() == wanted).then_some(()))
     }
 
     /// Whether an application wants relative motion.
     pub fn relative_wanted(&self) -> bool {
-        self.client.lock().relative_wanted
+        self.client.lock().session.relative_wanted()
     }
 
     /// Presses or releases a button.
@@ -557,11 +559,13 @@ impl Headless {
     pub fn set_view(&mut self, view: View) -> Result<(), ViewError> {
         let before = {
             let mut state = self.client.lock();
-            let before = state.geometries;
+            let before = state.session.geometries();
             state.set_view(view).then_some(before)
         };
         if let Some(before) = before {
-            self.wait("the new view", |state, _| (state.geometries > before).then_some(()))?;
+            self.wait("the new view", |state, _| {
+                (state.session.geometries() > before).then_some(())
+            })?;
         }
         self.barrier()
     }

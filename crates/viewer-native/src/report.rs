@@ -185,7 +185,7 @@ impl Report {
         let stats = state.viewer.stats();
         let framebuffer = state.viewer.framebuffer();
         Report {
-            session: state.session_name().map(str::to_owned),
+            session: state.session.name().map(str::to_owned),
             status: match state.status {
                 Status::Connecting => "connecting",
                 Status::Connected if state.is_unresponsive() => "unresponsive",

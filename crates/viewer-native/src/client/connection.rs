@@ -657,7 +657,7 @@ impl State {
         self.connections += 1;
         self.sound.begin_connection();
         self.end_microphone();
-        self.displays.clear();
+        self.session.begin_connection();
         self.screen.begin_connection(&mut self.viewer);
     }
 

@@ -207,7 +207,7 @@ fn copying(policy: Option<ClipDirections>, situation: Situation) -> Words {
 
 /// What an entry says now.
 pub(super) fn words_of(entry: Entry, state: &State) -> Words {
-    let people = &state.people.people;
+    let people = &state.session.people().people;
     let is_guest =
         people.people.iter().any(|person| person.number == people.own && person.guest != 0);
     let situation = Situation { is_connected: state.is_connected(), is_guest };
@@ -226,7 +226,7 @@ pub(super) fn words_of(entry: Entry, state: &State) -> Words {
         }
         Entry::Printing => printing(state.prints(), viewer.prints(), situation),
         Entry::Sharing => sharing(people, situation),
-        Entry::Copying => copying(state.clip_policy(), situation),
+        Entry::Copying => copying(state.session.clip_policy(), situation),
     }
 }
 

@@ -383,7 +383,7 @@ impl App<'_> {
         let (lines, said) = match (menu, &self.people_page) {
             (None, _) => (Vec::new(), String::new()),
             (Some(_), Some(page)) => {
-                let text = page.text(&state.people, people::since_1970_s());
+                let text = page.text(state.session.people(), people::since_1970_s());
                 (vec![(Target::Title, text)], "People in this session - ".to_owned())
             }
             (Some(menu), None) => {

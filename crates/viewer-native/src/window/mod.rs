@@ -658,7 +658,7 @@ impl App<'_> {
             ..
         } = news;
         if renamed {
-            self.show_name(state.session_name());
+            self.show_name(state.session.name());
         }
         self.has_sound_arrived |= news.sound;
         self.redraw |= (players || people) && self.menu.is_some();
@@ -707,7 +707,7 @@ impl App<'_> {
                 // releases them.
                 self.keyboard.forget_locks();
                 self.pointer.forget();
-                self.show_name(state.session_name());
+                self.show_name(state.session.name());
                 if self.has_displays()
                     || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
                 {

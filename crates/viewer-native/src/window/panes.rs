@@ -365,7 +365,10 @@ impl App<'_> {
     pub(super) fn place_displays(&mut self, state: &State) {
         let picture = state.viewer.framebuffer().size();
         let whole = [picture.rect()];
-        let displays = if state.displays.is_empty() { &whole[..] } else { &state.displays };
+        let displays = match state.session.displays() {
+            [] => &whole[..],
+            displays => displays,
+        };
         for (index, pane) in self.panes.iter_mut().filter(|pane| pane.open).enumerate() {
             let display = displays.get(index).copied().unwrap_or_default();
             pane.placement = Placement::of_display(picture, display, pane.placement.window);

@@ -338,7 +338,7 @@ impl App<'_> {
         let random = |bytes: &mut [u8; PASSWORD_CHARACTERS]| {
             getrandom::fill(bytes).expect("the system has random bytes");
         };
-        match page.handle(pressed, &state.people, random) {
+        match page.handle(pressed, state.session.people(), random) {
             Asked::Stay => {}
             Asked::Close => {
                 self.menu = None;
@@ -362,7 +362,7 @@ impl App<'_> {
     ) {
         let now = Instant::now();
         if list {
-            self.pointers.retain(&state.people.people);
+            self.pointers.retain(&state.session.people().people);
             self.redraw |= self.people_page.is_some();
         }
         for answer in answers {
@@ -384,7 +384,7 @@ impl App<'_> {
     pub(super) fn draw_names(&mut self, state: &State, dot: u32) {
         let placement = self.front().placement;
         let window = placement.window;
-        let named: Vec<_> = self.pointers.named(&state.people.people).collect();
+        let named: Vec<_> = self.pointers.named(&state.session.people().people).collect();
         let names = named.into_iter().map(|(name, x, y)| {
             let (x, y) = placement.to_window(x, y);
             let panel = Panel::draw(name, dot);

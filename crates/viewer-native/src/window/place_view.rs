@@ -19,21 +19,23 @@ impl App<'_> {
             return self.place_displays(state);
         }
         let (picture, window) = (state.viewer.framebuffer().size(), self.panes[0].placement.window);
-        let (screen, part) =
-            state.shown.map_or((picture, picture.rect()), |shown| (shown.screen, shown.part));
+        let (screen, part) = state
+            .session
+            .shown()
+            .map_or((picture, picture.rect()), |shown| (shown.screen, shown.part));
         let shown = self.zoom.shown(screen, window);
         self.panes[0].placement = match shown {
             Some(shown) => Placement::zoomed(picture, part, shown.part, window),
             // Zoomed out to the whole screen: until the session has answered, the present part
             // stays where it is.
-            None if state.shown.is_some() && !self.zoom.keeps_screen() => {
+            None if state.session.shown().is_some() && !self.zoom.keeps_screen() => {
                 Placement::zoomed(picture, part, screen.rect(), window)
             }
             None => Placement::new(picture, window).showing(part),
         };
         if let Some(shown) = shown {
             state.set_view(shown.view);
-        } else if !self.zoom.keeps_screen() && state.shown.is_some() {
+        } else if !self.zoom.keeps_screen() && state.session.shown().is_some() {
             state.set_view(View::default());
         }
         self.redraw = true;
@@ -45,7 +47,8 @@ impl App<'_> {
         let mouse = self.pointer_at();
         let client = self.client;
         let mut state = client.lock();
-        let screen = state.shown.map_or(state.viewer.framebuffer().size(), |shown| shown.screen);
+        let screen =
+            state.session.shown().map_or(state.viewer.framebuffer().size(), |shown| shown.screen);
         let shown = self.zoom.shown(screen, self.panes[0].placement.window);
         if act(&mut self.zoom, shown.map_or(screen.rect(), |shown| shown.part), mouse) {
             self.place(&mut state);

@@ -17,7 +17,7 @@ pub(super) fn text(state: &State) -> String {
     let stats = state.viewer.stats();
     let size = state.viewer.framebuffer().size();
     let mut text = String::new();
-    let name = state.session_name().unwrap_or("session");
+    let name = state.session.name().unwrap_or("session");
     let transport = state.transport.unwrap_or("-");
     let _ = writeln!(text, "{name}  {}x{}  over {transport}", size.width, size.height);
     if let Some(why) = &state.transport_reason {
