@@ -15,7 +15,7 @@ use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
 use thinc_region::Size;
-use thinc_transport::{Established, Link, TransportChoice};
+use thinc_transport::TransportChoice;
 use thinc_viewer_core::{Cache, ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
@@ -39,6 +39,7 @@ use session_info::{SessionInfo, words_of_copying};
 pub use sound::SoundChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::{SharedPlayer, SoundSide};
+use transports::Transports;
 
 mod connection;
 mod files;
@@ -53,6 +54,7 @@ mod sound;
 mod switch;
 #[cfg(test)]
 mod testing;
+mod transports;
 #[cfg(feature = "h264")]
 mod video;
 
@@ -182,8 +184,8 @@ pub struct State {
     cache: Option<Cache>,
     /// The file that the cache is saved in.
     cache_file: Option<CacheFile>,
-    /// Transport of the connection: quic, tcp or ssh; None before the first.
-    pub transport: Option<&'static str>,
+    /// Which transport is used, and what takes its place.
+    pub(crate) transports: Transports,
     /// Layout of the local keyboard, if known; sent on every connection.
     layout: Option<KeyboardLayout>,
     /// What the window asks of the session's screen.
@@ -223,21 +225,6 @@ pub struct State {
     unresponsive: bool,
     /// Count of connections served, to tell one from the next.
     connection_number: u64,
-    /// A replacement connection that has been established already.
-    rescue: Option<Established>,
-    /// Where a session behind ssh is reached over QUIC, once it was.
-    direct: Option<Link>,
-    /// The connection is replaced on purpose, and nothing is lost: input is taken, and the next
-    /// connection sends it.
-    switching: bool,
-    /// Over ssh or TCP: why that is used and not QUIC, if QUIC was tried.
-    pub quic_failure: Option<String>,
-    /// Why the connection's transport took the place of another; None if it was the first choice.
-    pub transport_reason: Option<String>,
-    /// The same for the connection that is being opened.
-    replaced_for: Option<String>,
-    /// A connection waits to take the place of this one.
-    awaits_release: bool,
     /// This connection has shown a whole drawing burst.
     has_picture: bool,
     /// Instance number of this viewer, the same on each connection.
@@ -273,7 +260,7 @@ pub struct Client {
 impl State {
     /// True if a connection can take input.
     pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.status, Status::Connected) && !self.switching
+        matches!(self.status, Status::Connected) && !self.transports.is_switching()
     }
 
     /// A question and a copy begin, or have ended.
@@ -313,7 +300,7 @@ impl State {
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
         // The writer may be waiting for the network.
         self.liveness_changed |= self.check_liveness();
-        (self.is_connected() || self.switching).then(|| {
+        (self.is_connected() || self.transports.is_switching()).then(|| {
             let now = self.clock.now();
             if is_press(&event) {
                 self.clipboard.pressed(now);
@@ -558,7 +545,7 @@ impl Client {
             pending: None,
             cache: None,
             cache_file: None,
-            transport: None,
+            transports: Transports::default(),
             layout: None,
             screen: ScreenRequests::new(config.size, config.view),
             session: SessionInfo::default(),
@@ -580,13 +567,6 @@ impl Client {
             machine: Machine::new(time_slept(), None),
             unresponsive: false,
             connection_number: 0,
-            rescue: None,
-            direct: None,
-            switching: false,
-            quic_failure: None,
-            transport_reason: None,
-            replaced_for: None,
-            awaits_release: false,
             has_picture: false,
             instance: random_number(),
             held_since: None,

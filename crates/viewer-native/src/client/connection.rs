@@ -107,11 +107,11 @@ impl Shared {
                 return;
             }
             session.was_unresponsive = std::mem::take(&mut state.unresponsive);
-            if state.rescue.is_some() {
+            if state.transports.has_replacement() {
                 continue;
             }
-            state.switching = false;
-            let is_login = state.direct.is_none();
+            state.transports.end_switch();
+            let is_login = state.transports.direct().is_none();
             drop(state);
             if self.may_open_again(&error) {
                 continue;
@@ -228,7 +228,7 @@ impl Shared {
         }
         let (rescue, switching) = {
             let mut state = self.lock();
-            (state.rescue.take(), state.switching)
+            (state.transports.take_replacement(), state.transports.is_switching())
         };
         let mut reached = match rescue {
             Some(reached) => reached,
@@ -351,11 +351,8 @@ impl Shared {
         session.session_credential = Some(connection.session_credential.clone());
         session.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);
         let mut state = self.lock();
-        state.transport = Some(connection.transport.name());
-        state.transport_reason = state.replaced_for.take();
-        if connection.transport == TransportKind::Quic {
-            state.quic_failure = None;
-        }
+        let is_quic = connection.transport == TransportKind::Quic;
+        state.transports.handle_opened(connection.transport.name(), is_quic);
         drop(state);
         let (reader, writer) = connection.split();
         Ok((Reader::Link(Box::new(reader)), Writer::Link(writer)))
@@ -652,7 +649,7 @@ impl State {
         self.viewer = self.pending.take().expect("a pending connection");
         self.status = Status::Connected;
         self.opening = None;
-        self.switching = false;
+        self.transports.end_switch();
         self.news.status = true;
         self.connections += 1;
         self.sound.begin_connection();

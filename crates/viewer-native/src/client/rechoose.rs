@@ -11,6 +11,7 @@ use thinc_transport::{ConnectOptions, Established, Link, TransportChoice, Transp
 use thinc_viewer_core::{PathChange, REPLACEMENT_FAILURES_MAX, REPLACEMENT_WAIT_MAX};
 
 use super::connection::Session;
+use super::transports::Transports;
 use super::{Shared, State, Status};
 
 /// 10 s: limit of one attempt: that of the session.
@@ -67,9 +68,9 @@ impl Shared {
             match reached {
                 Ok(reached) => {
                     drop(state);
-                    let why = Some(change.to_string());
-                    match self.replace(connection_number, reached, |state| state.replaced_for = why)
-                    {
+                    let why = change.to_string();
+                    let note = |transports: &mut Transports| transports.set_next_reason(why);
+                    match self.replace(connection_number, reached, note) {
                         Replaced::Yes | Replaced::Over => return,
                         Replaced::Held => {}
                     }
@@ -82,7 +83,7 @@ impl Shared {
                 }
                 Err(why) => {
                     state.viewer.handle_transport_failure(now);
-                    state.quic_failure = Some(why);
+                    state.transports.handle_quic_failure(why);
                 }
             }
         }
@@ -93,10 +94,10 @@ impl Shared {
         &self,
         connection_number: u64,
         reached: Established,
-        note: impl FnOnce(&mut State),
+        note: impl FnOnce(&mut Transports),
     ) -> Replaced {
         let mut state = self.lock();
-        state.awaits_release = true;
+        state.transports.set_awaits_release(true);
         (state, _) = self
             .changed
             .wait_timeout_while(state, Duration::from_micros(REPLACEMENT_WAIT_MAX), |state| {
@@ -104,16 +105,16 @@ impl Shared {
                     && !(state.has_picture && state.viewer.may_be_replaced())
             })
             .expect("no holder of this lock can panic");
-        state.awaits_release = false;
+        state.transports.set_awaits_release(false);
         if !state.serves(connection_number) {
             return Replaced::Over;
         }
         if state.viewer.holds_input() {
             return Replaced::Held;
         }
-        state.switching = state.is_connected();
-        state.rescue = Some(reached);
-        note(&mut state);
+        let still_serves = state.is_connected();
+        state.transports.replace(reached, still_serves);
+        note(&mut state.transports);
         // What was written arrives, or the next connection sends it again: the session says which
         // input it has received.
         if let Some(closer) = &mut state.closer {
@@ -128,9 +129,7 @@ impl Shared {
     pub(super) fn forget_replacement(&self, session: &mut Session, why: &str) {
         session.quic_failures += 1;
         let mut state = self.lock();
-        state.switching = false;
-        state.replaced_for = None;
-        state.quic_failure = Some(why.to_owned());
+        state.transports.handle_replacement_failure(why);
         state.status = Status::Lost { why: why.to_owned(), attempts: 0 };
         state.news.status = true;
         drop(state);
@@ -143,7 +142,7 @@ impl State {
     pub(super) fn serves(&self, connection_number: u64) -> bool {
         self.connection_number == connection_number
             && self.closer.is_some()
-            && self.rescue.is_none()
+            && !self.transports.has_replacement()
             && !self.unresponsive
             && !self.stop
     }
@@ -163,7 +162,8 @@ impl State {
             let lost = self.closer.as_ref().and_then(|closer| closer.lost_segments());
             self.viewer.handle_losses(lost.unwrap_or_default(), self.clock.now());
         }
-        self.path_change().is_some() || self.awaits_release && self.viewer.may_be_replaced()
+        self.path_change().is_some()
+            || self.transports.awaits_release() && self.viewer.may_be_replaced()
     }
 }
 

@@ -162,7 +162,7 @@ impl Shared {
                 .wait_timeout_while(state, OLD_CONNECTION_GRACE, |state| is_replaceable(state))
                 .expect("no holder of this lock can panic");
             if is_replaceable(&state) {
-                state.rescue = Some(established);
+                state.transports.rescue(established);
                 state.abort_connection();
                 drop(state);
                 self.announce();

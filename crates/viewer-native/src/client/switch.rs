@@ -15,6 +15,7 @@ use thinc_viewer_core::REPLACEMENT_FAILURES_MAX;
 
 use super::connection::{ANSWER_WAIT, Beside, Opened, Session};
 use super::rechoose::Replaced;
+use super::transports::Transports;
 use super::{Shared, State, Status};
 use crate::error::{ViewError, is_unanswered};
 use crate::ssh::{Attempt, Greeted, Login, SshError, SshTarget, SshTransport};
@@ -44,7 +45,9 @@ impl Shared {
     ) -> Result<Opened, ViewError> {
         let (rescue, direct, switching) = {
             let mut state = self.lock();
-            (state.rescue.take(), state.direct.clone(), state.switching)
+            let transports = &mut state.transports;
+            let rescue = transports.take_replacement();
+            (rescue, transports.direct().cloned(), transports.is_switching())
         };
         let mut greeted = None;
         if let Some(link) = direct {
@@ -97,14 +100,13 @@ impl Shared {
         }
         self.begin(false);
         let mut state = self.lock();
-        state.transport = Some("ssh");
         let beside = match offered {
             Ok((link, options)) => {
-                state.quic_failure = None;
+                state.transports.handle_tunnel(Ok(()));
                 Beside::Switch(link, options)
             }
             Err(reason) => {
-                state.quic_failure = reason.or(state.quic_failure.take());
+                state.transports.handle_tunnel(Err(reason));
                 Beside::Nothing
             }
         };
@@ -126,10 +128,7 @@ impl Shared {
         // The address that answered, of those that were tried.
         session.peer = Some(peer);
         let link = Link { token: None, ..link.clone() };
-        let mut state = self.lock();
-        state.direct = Some(link.clone());
-        state.quic_failure = None;
-        drop(state);
+        self.lock().transports.handle_direct(link.clone());
         let beside = Beside::Rescue(link, self.direct_options(session));
         Ok(Opened { reader, writer, beside })
     }
@@ -139,9 +138,7 @@ impl Shared {
         session.session_credential = None;
         session.peer = None;
         let mut state = self.lock();
-        state.direct = None;
-        state.quic_failure = Some(why.to_owned());
-        if std::mem::take(&mut state.switching) {
+        if state.transports.handle_direct_failure(why) {
             session.quic_failures += 1;
             state.status = Status::Lost { why: why.to_owned(), attempts: 0 };
             state.news.status = true;
@@ -198,28 +195,29 @@ impl Shared {
                 Err(error) => {
                     let mut state = self.lock();
                     if state.serves(connection_number) {
-                        state.quic_failure = Some(error.to_string());
+                        state.transports.handle_quic_failure(error.to_string());
                         drop(state);
                         self.announce();
                     }
                     return;
                 }
             };
-            let direct = Some(link.clone());
-            match self.replace(connection_number, reached, |state| state.direct = direct) {
+            let direct = link.clone();
+            let note = |transports: &mut Transports| transports.set_direct(direct);
+            match self.replace(connection_number, reached, note) {
                 Replaced::Yes | Replaced::Over => return,
                 // The session does not wait for so long: it is connected to again.
                 Replaced::Held => {}
             }
             let mut state = self.lock();
-            state.awaits_release = true;
+            state.transports.set_awaits_release(true);
             state = self
                 .changed
                 .wait_while(state, |state| {
                     state.serves(connection_number) && state.viewer.holds_input()
                 })
                 .expect("no holder of this lock can panic");
-            state.awaits_release = false;
+            state.transports.set_awaits_release(false);
             if !state.serves(connection_number) {
                 return;
             }
@@ -291,7 +289,7 @@ impl Shared {
             {
                 if !is_unanswered(direct_error) {
                     // Something else answers there: only ssh can tell where the session is.
-                    self.lock().direct = None;
+                    self.lock().transports.forget_direct();
                 }
                 break Err(login_error.into());
             }

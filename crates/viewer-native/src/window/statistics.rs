@@ -18,12 +18,12 @@ pub(super) fn text(state: &State) -> String {
     let size = state.viewer.framebuffer().size();
     let mut text = String::new();
     let name = state.session.name().unwrap_or("session");
-    let transport = state.transport.unwrap_or("-");
+    let transport = state.transports.current().unwrap_or("-");
     let _ = writeln!(text, "{name}  {}x{}  over {transport}", size.width, size.height);
-    if let Some(why) = &state.transport_reason {
+    if let Some(why) = state.transports.reason() {
         let _ = writeln!(text, "since {why}");
     }
-    if let Some(why) = &state.quic_failure {
+    if let Some(why) = state.transports.quic_failure() {
         let _ = writeln!(text, "not over QUIC: {}", shortened(why));
     }
     let _ = writeln!(
