@@ -14,9 +14,11 @@ use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
+#[cfg(feature = "window")]
+use thinc_region::Region;
 use thinc_region::Size;
 use thinc_transport::TransportChoice;
-use thinc_viewer_core::{Cache, ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
@@ -26,7 +28,7 @@ use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
 use crate::machine::{Machine, time_slept};
 use crate::printing::PrintChoice;
-use crate::saved::{CacheFile, CacheOptions};
+use crate::saved::CacheOptions;
 use crate::target::Target;
 use crate::wire::Writer;
 
@@ -40,6 +42,7 @@ pub use sound::SoundChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::{SharedPlayer, SoundSide};
 use transports::Transports;
+use viewers::Viewers;
 
 mod connection;
 mod files;
@@ -57,6 +60,7 @@ mod testing;
 mod transports;
 #[cfg(feature = "h264")]
 mod video;
+mod viewers;
 
 /// 4 ms, a quarter of a 60 Hz refresh: how long a complete drawing burst waits for the window's
 /// thread before the next is applied over it. If that thread waits for the display, bursts are
@@ -167,23 +171,14 @@ pub struct DecodeTimes {
 /// The state that the threads share, behind one lock.
 #[derive(Debug)]
 pub struct State {
-    /// The newest connection that has shown a screen; kept after a loss, so that its framebuffer
-    /// stays visible.
-    pub viewer: Viewer,
+    /// The viewer-cores of the last connection and of the next.
+    pub(crate) viewers: Viewers,
     /// State of the connection.
     pub status: Status,
     /// What has happened since the owner last took it.
     pub news: News,
-    /// Times a connection showed a screen.
-    pub connections: u32,
     /// Bytes lost on the path that were computed from parities.
     pub repaired_bytes: u64,
-    /// A new connection that has not shown a screen yet.
-    pending: Option<Viewer>,
-    /// The pixel cache, while no connection is open; None before the first connection.
-    cache: Option<Cache>,
-    /// The file that the cache is saved in.
-    cache_file: Option<CacheFile>,
     /// Which transport is used, and what takes its place.
     pub(crate) transports: Transports,
     /// Layout of the local keyboard, if known; sent on every connection.
@@ -206,8 +201,6 @@ pub struct State {
     video_due: Arc<Condvar>,
     /// Time spent decoding.
     pub decode_times: DecodeTimes,
-    /// The window paints video frames itself, on this connection and the next.
-    video_layers: bool,
     /// A complete drawing burst is not overwritten, for at most [`PRESENT_WAIT_MAX`], before the
     /// window has taken the news.
     presents_whole_bursts: bool,
@@ -276,6 +269,18 @@ impl State {
         self.held + self.held_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// The viewer-core of the newest connection that has shown a screen; after a loss its
+    /// framebuffer stays visible.
+    pub(crate) fn viewer(&self) -> &Viewer {
+        &self.viewers.shown
+    }
+
+    /// What has to be presented.
+    #[cfg(feature = "window")]
+    pub(crate) fn take_damage(&mut self) -> Region {
+        self.viewers.shown.take_damage()
+    }
+
     /// Takes the news. The next drawing burst may be applied once the lock is free.
     pub(crate) fn take_news(&mut self) -> News {
         self.taken.notify_all();
@@ -290,9 +295,7 @@ impl State {
 
     /// Sets whether the window paints video frames itself, from viewer-core's layers.
     pub fn set_video_layers(&mut self, on: bool) {
-        self.video_layers = on;
-        self.viewer.set_video_layers(on);
-        self.pending.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
+        self.viewers.set_video_layers(on);
     }
 
     /// Sends an input event; returns its number, or None without a connection: then the event is
@@ -341,7 +344,7 @@ impl State {
         if self.layout.as_ref() == Some(&layout) {
             return;
         }
-        if self.closer.is_some() || self.pending.is_some() {
+        if self.closer.is_some() || self.viewers.is_pending() {
             self.active().set_layout(layout.clone());
             self.flush();
         }
@@ -378,7 +381,7 @@ impl State {
     /// send.
     fn ask_screen(&mut self, ask: impl FnOnce(&mut ScreenRequests, Option<&mut Viewer>) -> bool) {
         let is_connected = self.is_connected();
-        if ask(&mut self.screen, is_connected.then_some(&mut self.viewer)) {
+        if ask(&mut self.screen, is_connected.then_some(&mut self.viewers.shown)) {
             self.flush();
         }
     }
@@ -389,7 +392,7 @@ impl State {
         if !self.is_connected() {
             return None;
         }
-        let barrier = self.screen.request_barrier(&mut self.viewer)?;
+        let barrier = self.screen.request_barrier(&mut self.viewers.shown)?;
         self.flush();
         Some(barrier)
     }
@@ -398,7 +401,7 @@ impl State {
     /// [`News::shared`]. False without a connection, or if too much is unanswered.
     pub(crate) fn share(&mut self, action: ShareAction) -> bool {
         let request = self.session.next_request();
-        let is_sent = self.is_connected() && self.viewer.share(request, action);
+        let is_sent = self.is_connected() && self.viewers.shown.share(request, action);
         self.flush();
         is_sent
     }
@@ -410,7 +413,7 @@ impl State {
         let Some(next) = is_connected.then(|| self.session.choose_copying()).flatten() else {
             return "The owner of the session decides what is copied";
         };
-        self.viewer.set_clip_policy(next);
+        self.viewers.shown.set_clip_policy(next);
         self.flush();
         words_of_copying(next)
     }
@@ -423,7 +426,7 @@ impl State {
     /// Something happened to the desktop's clipboard.
     pub(crate) fn desktop_event(&mut self, event: DesktopEvent) {
         let (connected, now) = (self.is_connected(), self.clock.now());
-        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
+        let viewer = self.viewers.active();
         let notice = self.clipboard.handle_desktop(event, viewer, connected, now);
         self.news.tell(notice);
         self.flush();
@@ -437,7 +440,7 @@ impl State {
     /// Everything applied until now has been presented.
     pub fn presented(&mut self) {
         if self.is_connected() {
-            self.viewer.handle_presented(self.clock.now());
+            self.viewers.shown.handle_presented(self.clock.now());
             self.flush();
         }
     }
@@ -450,24 +453,24 @@ impl State {
 
     /// The viewer of the newest connection.
     fn active(&mut self) -> &mut Viewer {
-        self.pending.as_mut().unwrap_or(&mut self.viewer)
+        self.viewers.active()
     }
 
     /// Moves viewer-core's events into the news; returns the reason if the session closes.
     fn take_events(&mut self) -> Option<ViewError> {
         let mut closed = None;
-        while let Some(event) = self.viewer.poll_event() {
+        while let Some(event) = self.viewers.shown.poll_event() {
             match event {
                 ViewerEvent::Geometry { size, shown } => {
                     let screen = self.session.set_geometry(size, shown, &mut self.news);
-                    self.screen.handle_geometry(screen, &mut self.viewer);
+                    self.screen.handle_geometry(screen, &mut self.viewers.shown);
                 }
                 ViewerEvent::Connected { name } => {
                     self.session.set_name(name);
                     self.begin_files();
                 }
                 ViewerEvent::Barrier(id) => {
-                    if !self.screen.handle_barrier(id, &mut self.viewer) {
+                    if !self.screen.handle_barrier(id, &mut self.viewers.shown) {
                         self.news.answer_barrier(id);
                     }
                 }
@@ -475,11 +478,11 @@ impl State {
                     self.news.frame_end = true;
                     self.has_picture = true;
                     // The application may have ended while there was no connection.
-                    let wanted = self.viewer.relative_wanted();
+                    let wanted = self.viewers.shown.relative_wanted();
                     self.session.set_relative_wanted(wanted, &mut self.news);
                 }
                 ViewerEvent::RelativeWanted(_) => {
-                    let wanted = self.viewer.relative_wanted();
+                    let wanted = self.viewers.shown.relative_wanted();
                     self.session.set_relative_wanted(wanted, &mut self.news);
                 }
                 ViewerEvent::People(people) => self.session.set_people(people, &mut self.news),
@@ -518,7 +521,8 @@ impl State {
                 | ViewerEvent::ClipReceived { .. }
                 | ViewerEvent::ClipEnded { .. }) => {
                     self.news.clipboard = true;
-                    let notice = self.clipboard.handle(event, &mut self.viewer, self.clock.now());
+                    let notice =
+                        self.clipboard.handle(event, &mut self.viewers.shown, self.clock.now());
                     self.news.tell(notice);
                 }
             }
@@ -537,14 +541,10 @@ impl Client {
     ) -> io::Result<Client> {
         let clock = Clock::start();
         let state = State {
-            viewer: new_viewer(config.size, config.clipboard, 0),
+            viewers: Viewers::new(new_viewer(config.size, config.clipboard, 0)),
             status: Status::Connecting,
             news: News::default(),
-            connections: 0,
             repaired_bytes: 0,
-            pending: None,
-            cache: None,
-            cache_file: None,
             transports: Transports::default(),
             layout: None,
             screen: ScreenRequests::new(config.size, config.view),
@@ -558,7 +558,6 @@ impl Client {
             unsent: Arc::default(),
             video_due: Arc::default(),
             decode_times: DecodeTimes::default(),
-            video_layers: false,
             presents_whole_bursts: false,
             taken: Arc::default(),
             leaving: false,
@@ -676,13 +675,10 @@ impl Drop for Client {
         {
             closer.close();
         }
-        let mut state = self.lock();
-        if let Some(file) = state.cache_file.take() {
-            let cache = state.cache.take().or_else(|| state.active().take_cache());
-            drop(state);
+        // Other threads may go on meanwhile.
+        let saved = self.lock().viewers.take_saved();
+        if let Some((file, cache)) = saved {
             cache.iter().for_each(|cache| file.save(cache));
-        } else {
-            drop(state);
         }
         let Some(thread) = self.thread.take() else { return };
         if ended.is_some() {

@@ -236,8 +236,8 @@ impl Headless {
         self.wait("a barrier", |state, answered| {
             // A barrier requested on a lost connection is never answered: request it on the new
             // one.
-            if asked.is_none_or(|(_, connection)| connection != state.connections) {
-                asked = state.barrier().map(|id| (id, state.connections));
+            if asked.is_none_or(|(_, connection)| connection != state.viewers.connections()) {
+                asked = state.barrier().map(|id| (id, state.viewers.connections()));
             }
             asked.filter(|(id, _)| answered.contains(id)).map(drop)
         })
@@ -268,7 +268,7 @@ impl Headless {
         mut ready: impl FnMut(Size, &[u32]) -> bool,
     ) -> Result<(), ViewError> {
         self.wait(what, |state, _| {
-            let framebuffer = state.viewer.framebuffer();
+            let framebuffer = state.viewer().framebuffer();
             ready(framebuffer.size(), framebuffer.pixels()).then_some(())
         })
     }
@@ -276,25 +276,25 @@ impl Headless {
     /// Updates applied so far, over all connections of the newest viewer.
     pub fn updates(&self) -> u64 {
         let state = self.client.lock();
-        u64::from(state.connections) << 48 | state.viewer.stats().updates
+        u64::from(state.viewers.connections()) << 48 | state.viewer().stats().updates
     }
 
     /// The screen as the viewer shows it.
     pub fn screen(&self) -> Screen {
         let state = self.client.lock();
-        let framebuffer = state.viewer.framebuffer();
+        let framebuffer = state.viewer().framebuffer();
         let pixels = framebuffer.pixels().iter().map(|pixel| pixel & 0x00ff_ffff).collect();
         Screen { size: framebuffer.size(), pixels }
     }
 
     /// The screen's size.
     pub fn size(&self) -> Size {
-        self.client.lock().viewer.framebuffer().size()
+        self.client.lock().viewer().framebuffer().size()
     }
 
     /// xxh3 of the screen.
     pub fn hash(&self) -> u64 {
-        shot::hash(self.client.lock().viewer.framebuffer().pixels())
+        shot::hash(self.client.lock().viewer().framebuffer().pixels())
     }
 
     /// The cursor's newest image, if there is one.
@@ -427,7 +427,7 @@ impl Headless {
 
     /// Moves the pointer by a distance in the screen's pixels, from wherever it is in the session.
     pub fn move_by(&mut self, dx: i16, dy: i16) -> Result<(), ViewError> {
-        if !self.client.lock().viewer.takes_relative() {
+        if !self.client.lock().viewer().takes_relative() {
             return Err(ViewError::Script(
                 "this session takes no relative motion: it runs an older thinc".to_owned(),
             ));
@@ -551,7 +551,7 @@ impl Headless {
     pub fn resize(&mut self, size: Size) -> Result<(), ViewError> {
         self.client.lock().resize(size);
         self.wait("the session's new size", |state, _| {
-            (state.viewer.framebuffer().size() == size).then_some(())
+            (state.viewer().framebuffer().size() == size).then_some(())
         })
     }
 
@@ -598,7 +598,7 @@ impl Headless {
     /// Waits for this connection (the first is 1): after a loss, until the viewer has reconnected.
     pub fn wait_connection(&mut self, number: u32) -> Result<(), ViewError> {
         self.wait("reconnecting", |state, _| {
-            (state.is_connected() && state.connections >= number).then_some(())
+            (state.is_connected() && state.viewers.connections() >= number).then_some(())
         })
     }
 }

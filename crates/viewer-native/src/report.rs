@@ -146,10 +146,10 @@ pub struct VideoReport {
 
 impl VideoReport {
     fn new(state: &State) -> VideoReport {
-        let (video, times) = (state.viewer.stats().video, state.decode_times);
+        let (video, times) = (state.viewer().stats().video, state.decode_times);
         VideoReport {
             streams: video.streams,
-            active: state.viewer.video_streams_active() as u64,
+            active: state.viewer().video_streams_active() as u64,
             plain: video.plain,
             coded: video.coded,
             keys: video.keyframes,
@@ -158,7 +158,7 @@ impl VideoReport {
             dropped: video.dropped,
             lost: video.keyframe_requests,
             refused: video.refused,
-            waiting: state.viewer.video_frames_waiting() as u64,
+            waiting: state.viewer().video_frames_waiting() as u64,
             delay_us: video.delay_us,
             delay_max_us: video.delay_max_us,
             decoded: times.frames,
@@ -182,8 +182,8 @@ pub struct EchoReport {
 impl Report {
     /// The present statistics.
     pub fn new(state: &State) -> Report {
-        let stats = state.viewer.stats();
-        let framebuffer = state.viewer.framebuffer();
+        let stats = state.viewer().stats();
+        let framebuffer = state.viewer().framebuffer();
         Report {
             session: state.session.name().map(str::to_owned),
             status: match state.status {
@@ -197,7 +197,7 @@ impl Report {
             transport: state.transports.current(),
             quic_failure: state.transports.quic_failure().map(str::to_owned),
             transport_reason: state.transports.reason().map(str::to_owned),
-            connections: state.connections,
+            connections: state.viewers.connections(),
             width: framebuffer.size().width,
             height: framebuffer.size().height,
             framebuffer_xxh3: format!("{:016x}", shot::hash(framebuffer.pixels())),
@@ -212,7 +212,7 @@ impl Report {
             bytes_out: stats.bytes_out,
             repaired_bytes: state.repaired_bytes,
             other_bytes: stats.other_bytes,
-            lossy_pixels: state.viewer.lossy().pixels(),
+            lossy_pixels: state.viewer().lossy().pixels(),
             packed_updates: stats.packed_updates,
             packed_bytes: stats.packed_bytes,
             unpacked_bytes: stats.unpacked_bytes,

@@ -15,7 +15,7 @@ use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
     TransportKind,
 };
-use thinc_viewer_core::{AttemptMeans, Attempts, Cache, Liveness, REPLACED_HELLO_MAX, ViewerEvent};
+use thinc_viewer_core::{AttemptMeans, Attempts, Cache, Liveness, REPLACED_HELLO_MAX};
 
 use super::liveness::UNRESPONSIVE;
 use super::{
@@ -372,12 +372,11 @@ impl Shared {
     /// Loads the cache saved under this name, at the first connection.
     pub(super) fn open_cache(&self, name: &str) {
         let options = &self.config.cache;
-        let is_first = options.bytes > 0 && self.lock().cache.is_none();
+        let is_first = options.bytes > 0 && self.lock().viewers.lacks_cache();
         if is_first {
             let file = CacheFile::new(options, name);
             let cache = file.as_ref().map_or_else(|| Cache::new(options.bytes), CacheFile::load);
-            let mut state = self.lock();
-            (state.cache, state.cache_file) = (Some(cache), file);
+            self.lock().viewers.set_cache(cache, file);
         }
     }
 
@@ -410,18 +409,14 @@ impl Shared {
         viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);
         viewer.set_instance(state.instance);
-        viewer.set_video_layers(state.video_layers);
-        viewer.continue_from(&mut state.viewer, random_number());
-        if let Some(cache) = state.cache.take() {
-            viewer.offer_cache(cache);
-        }
+        state.viewers.begin(viewer, random_number());
+        let viewer = state.viewers.active();
         if let Some(view) = state.screen.view() {
             viewer.set_view(view);
         }
         if let Some(layout) = &state.layout {
             viewer.set_layout(layout.clone());
         }
-        state.pending = Some(viewer);
     }
 
     /// Serves one connection until it ends; returns the reason.
@@ -531,17 +526,19 @@ impl Shared {
             Incoming::Stream(bytes) => state.active().handle_bytes_until_frame_end(bytes, now),
             Incoming::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
         };
-        if state.pending.as_ref().is_some_and(|viewer| viewer.framebuffer().size().area() > 0) {
+        if state.viewers.show_pending() {
             state.become_connected();
             attempts.handle_success();
         }
         state.follow_liveness();
-        if state.pending.is_none() {
+        let closed = if state.viewers.is_pending() {
+            state.viewers.refusal()
+        } else {
             state.take_sound();
-        }
-        let closed = if state.pending.is_some() { state.refused() } else { state.take_events() };
+            state.take_events()
+        };
         state.flush();
-        if state.viewer.has_video() {
+        if state.viewers.shown.has_video() {
             state.video_due.notify_one();
         }
         let (wake, goes_on) = (state.news.is_worth_waking(), state.watch_path());
@@ -646,37 +643,19 @@ impl Shared {
 impl State {
     /// The new connection has a screen: from now on it is shown.
     fn become_connected(&mut self) {
-        self.viewer = self.pending.take().expect("a pending connection");
         self.status = Status::Connected;
         self.opening = None;
         self.transports.end_switch();
         self.news.status = true;
-        self.connections += 1;
         self.sound.begin_connection();
         self.end_microphone();
         self.session.begin_connection();
-        self.screen.begin_connection(&mut self.viewer);
+        self.screen.begin_connection(&mut self.viewers.shown);
     }
 
     /// Keeps what the next connection continues from.
     fn end_connection(&mut self) {
         self.end_microphone();
-        self.cache = self.active().take_cache();
-        if let Some(mut pending) = self.pending.take() {
-            self.viewer.take_unacked_input(&mut pending);
-        }
-    }
-
-    /// Why the new connection was closed before it had a screen, if it was.
-    fn refused(&mut self) -> Option<ViewError> {
-        // Its other events are repeated after the geometry, or are stale with it.
-        let viewer = self.pending.as_mut()?;
-        if !viewer.is_closed() {
-            return None;
-        }
-        std::iter::from_fn(|| viewer.poll_event()).find_map(|event| match event {
-            ViewerEvent::Closed { code, reason } => Some(ViewError::Closed { code, reason }),
-            _ => None,
-        })
+        self.viewers.end();
     }
 }

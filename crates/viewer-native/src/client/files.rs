@@ -30,21 +30,21 @@ impl State {
     /// The user's answer to this question, if it is still asked.
     pub(crate) fn answer_files(&mut self, takes: bool, question: &str) {
         let now = self.clock.now();
-        let notice = self.files.answer(takes, question, &mut self.viewer, now);
+        let notice = self.files.answer(takes, question, &mut self.viewers.shown, now);
         self.tell_of_files(notice);
     }
 
     /// The user wants no transfer of files any more.
     pub(crate) fn cancel_files(&mut self) {
         let now = self.clock.now();
-        let notice = self.files.cancel(&mut self.viewer, now);
+        let notice = self.files.cancel(&mut self.viewers.shown, now);
         self.tell_of_files(notice);
     }
 
     /// How far transfers are, for the user.
     pub(crate) fn files_progress(&mut self) -> Option<String> {
         let now = self.clock.now();
-        self.files.progress(&mut self.viewer, now)
+        self.files.progress(&mut self.viewers.shown, now)
     }
 
     /// For the menu: whether this viewer's option switches off what goes to the session, and the
@@ -63,22 +63,22 @@ impl State {
     /// The session's hello has arrived.
     pub(super) fn begin_files(&mut self) {
         let now = self.clock.now();
-        let notice = self.files.begin(&mut self.viewer, now);
+        let notice = self.files.begin(&mut self.viewers.shown, now);
         self.tell_of_files(notice);
     }
 
     /// Carries out what viewer-core wants of the disk.
     pub(super) fn take_file_events(&mut self) {
         let now = self.clock.now();
-        while let Some(event) = self.viewer.poll_file_event() {
-            let notice = self.files.handle(event, &mut self.viewer, now);
+        while let Some(event) = self.viewers.shown.poll_file_event() {
+            let notice = self.files.handle(event, &mut self.viewers.shown, now);
             self.tell_of_files(notice);
         }
     }
 
     fn handle_disk(&mut self, answer: DiskAnswer) {
         let now = self.clock.now();
-        let notice = self.files.handle_disk(answer, &mut self.viewer, now);
+        let notice = self.files.handle_disk(answer, &mut self.viewers.shown, now);
         self.take_file_events();
         self.tell_of_files(notice);
     }

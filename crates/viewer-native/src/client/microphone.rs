@@ -93,7 +93,7 @@ impl State {
         self.microphone.want = want;
         self.microphone.failed = None;
         if want.is_some() && self.microphone.agreed == Some(false) {
-            self.viewer.give_microphone(false);
+            self.viewers.shown.give_microphone(false);
         }
         self.news.microphone = true;
     }
@@ -115,7 +115,7 @@ impl State {
             failed: failed.as_deref(),
             is_refused: *agreed == Some(false),
             is_wanted: want.is_some(),
-            is_open: self.viewer.gives_microphone(),
+            is_open: self.viewers.shown.gives_microphone(),
         };
         (*choice == MicrophoneChoice::Off, side)
     }
@@ -129,7 +129,7 @@ impl State {
     pub(crate) fn answer_microphone(&mut self, agrees: bool) {
         self.microphone.agreed = Some(agrees);
         if !agrees {
-            self.viewer.give_microphone(false);
+            self.viewers.shown.give_microphone(false);
             self.flush();
         }
         self.news.microphone = true;
@@ -142,8 +142,8 @@ impl State {
 
     /// The device is open for this, which the session of this connection may not know yet.
     pub(crate) fn set_microphone_open(&mut self, open: MicrophoneWant) {
-        if self.microphone.wanted() == Some(open) && !self.viewer.gives_microphone() {
-            self.viewer.give_microphone(true);
+        if self.microphone.wanted() == Some(open) && !self.viewers.shown.gives_microphone() {
+            self.viewers.shown.give_microphone(true);
             self.flush();
         }
     }
@@ -151,7 +151,7 @@ impl State {
     /// The device cannot be opened.
     pub(crate) fn handle_microphone_failed(&mut self, why: String) {
         self.microphone.failed = Some(why);
-        self.viewer.give_microphone(false);
+        self.viewers.shown.give_microphone(false);
         self.flush();
     }
 
@@ -159,7 +159,7 @@ impl State {
     fn handle_microphone_frame(&mut self, frame: &[u8], time: Micros) {
         if self.is_connected() {
             let now = self.clock.now();
-            self.viewer.handle_microphone_frame(frame, time, now);
+            self.viewers.shown.handle_microphone_frame(frame, time, now);
             self.flush();
         }
     }
@@ -170,14 +170,14 @@ impl State {
             return "This viewer gives no microphone (--microphone)";
         }
         let is_on = self.microphone.is_on();
-        if !is_on && !self.viewer.may_give_microphone() {
+        if !is_on && !self.viewers.shown.may_give_microphone() {
             return "The session takes no microphone";
         }
         self.microphone.agreed = Some(!is_on);
         self.microphone.failed = None;
         // While a program records, the window says so once the device is open.
         if is_on || self.microphone.want.is_none() {
-            self.viewer.give_microphone(!is_on);
+            self.viewers.shown.give_microphone(!is_on);
         }
         self.flush();
         self.news.microphone = true;

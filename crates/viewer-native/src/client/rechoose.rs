@@ -57,7 +57,7 @@ impl Shared {
                 state = self.changed.wait(state).expect("no holder of this lock can panic");
                 continue;
             };
-            state.viewer.handle_transport_attempt();
+            state.viewers.shown.handle_transport_attempt();
             drop(state);
             let reached = try_quic(change, link, options);
             state = self.lock();
@@ -78,11 +78,11 @@ impl Shared {
                     // The viewer may be that of the next connection, which has an attempt of its
                     // own.
                     if state.serves(connection_number) {
-                        state.viewer.handle_transport_postponed();
+                        state.viewers.shown.handle_transport_postponed();
                     }
                 }
                 Err(why) => {
-                    state.viewer.handle_transport_failure(now);
+                    state.viewers.shown.handle_transport_failure(now);
                     state.transports.handle_quic_failure(why);
                 }
             }
@@ -102,14 +102,14 @@ impl Shared {
             .changed
             .wait_timeout_while(state, Duration::from_micros(REPLACEMENT_WAIT_MAX), |state| {
                 state.serves(connection_number)
-                    && !(state.has_picture && state.viewer.may_be_replaced())
+                    && !(state.has_picture && state.viewers.shown.may_be_replaced())
             })
             .expect("no holder of this lock can panic");
         state.transports.set_awaits_release(false);
         if !state.serves(connection_number) {
             return Replaced::Over;
         }
-        if state.viewer.holds_input() {
+        if state.viewers.shown.holds_input() {
             return Replaced::Held;
         }
         let still_serves = state.is_connected();
@@ -149,7 +149,7 @@ impl State {
 
     /// Why another transport is to be tried.
     fn path_change(&self) -> Option<PathChange> {
-        self.is_connected().then(|| self.viewer.path_change(self.clock.now()))?
+        self.is_connected().then(|| self.viewers.shown.path_change(self.clock.now()))?
     }
 
     /// After bytes were handled: counts losses if viewer-core wants them. True if a thread that
@@ -158,12 +158,12 @@ impl State {
         if !self.is_connected() {
             return false;
         }
-        if self.viewer.wants_losses() {
+        if self.viewers.shown.wants_losses() {
             let lost = self.closer.as_ref().and_then(|closer| closer.lost_segments());
-            self.viewer.handle_losses(lost.unwrap_or_default(), self.clock.now());
+            self.viewers.shown.handle_losses(lost.unwrap_or_default(), self.clock.now());
         }
         self.path_change().is_some()
-            || self.transports.awaits_release() && self.viewer.may_be_replaced()
+            || self.transports.awaits_release() && self.viewers.shown.may_be_replaced()
     }
 }
 

@@ -25,13 +25,13 @@ impl Shared {
     }
 
     fn answer_timeout(&self, options: &ConnectOptions) -> Duration {
-        let round_trip = self.lock().viewer.stats().rtt_us;
+        let round_trip = self.lock().viewers.shown.stats().rtt_us;
         Duration::from_micros(Attempts::answer_timeout(round_trip)).min(options.timeout)
     }
 
     /// Time between attempts.
     fn spacing(&self) -> Duration {
-        Duration::from_micros(Attempts::spacing(self.lock().viewer.stats().rtt_us))
+        Duration::from_micros(Attempts::spacing(self.lock().viewers.shown.stats().rtt_us))
     }
 
     /// Starts attempts until one completes its handshake, one is refused or reaches another server,

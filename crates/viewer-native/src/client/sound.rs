@@ -152,7 +152,7 @@ impl State {
     /// Gives the player what has arrived, and the session a report if one is due.
     pub(super) fn take_sound(&mut self) {
         let mut any = false;
-        while let Some(event) = self.viewer.poll_sound() {
+        while let Some(event) = self.viewers.shown.poll_sound() {
             let mut player = self.sound.lock();
             match event {
                 SoundEvent::Format(format) => player.handle_format(format),
@@ -184,7 +184,7 @@ impl State {
                 runs: counts.runs,
                 lag_us: None,
             };
-            let extra = self.viewer.report_sound(state, now);
+            let extra = self.viewers.shown.report_sound(state, now);
             self.sound.lock().set_extra(extra);
         }
     }
@@ -192,7 +192,7 @@ impl State {
     /// Mutes the session's sound, or ends that; returns words for the user.
     #[cfg(feature = "window")]
     pub(crate) fn toggle_mute(&mut self) -> &'static str {
-        if !self.viewer.has_sound() {
+        if !self.viewers.shown.has_sound() {
             return "There is no sound";
         }
         self.sound.muted = !self.sound.muted;
@@ -205,7 +205,7 @@ impl State {
     /// Makes sound louder or softer by so many steps; returns words for the user.
     #[cfg(feature = "window")]
     pub(crate) fn change_volume(&mut self, steps: i8) -> String {
-        if !self.viewer.has_sound() {
+        if !self.viewers.shown.has_sound() {
             return "There is no sound".to_owned();
         }
         let volume = self.sound.volume.saturating_add(steps.saturating_mul(VOLUME_STEP));

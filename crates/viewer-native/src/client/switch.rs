@@ -214,7 +214,7 @@ impl Shared {
             state = self
                 .changed
                 .wait_while(state, |state| {
-                    state.serves(connection_number) && state.viewer.holds_input()
+                    state.serves(connection_number) && state.viewers.shown.holds_input()
                 })
                 .expect("no holder of this lock can panic");
             state.transports.set_awaits_release(false);

@@ -16,22 +16,28 @@ pub(super) fn new_viewer() -> Viewer {
     super::new_viewer(Size::default(), ClipboardPolicy::OFF, 0)
 }
 
+pub(super) fn hello() -> SessionMessage<'static> {
+    SessionMessage::Hello(SessionHello {
+        version: 1,
+        caps: 0,
+        name: "demo".into(),
+        message_bytes_max: MESSAGE_BYTES_MAX as u32,
+    })
+}
+
 /// One after the exchange of hellos, which shows a screen of this size.
 pub(super) fn connected(size: Size) -> Viewer {
     let mut viewer = new_viewer();
-    tell(
-        &mut viewer,
-        &SessionMessage::Hello(SessionHello {
-            version: 1,
-            caps: 0,
-            name: "demo".into(),
-            message_bytes_max: MESSAGE_BYTES_MAX as u32,
-        }),
-    );
-    tell(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 1, size, shown: None }));
-    sent(&mut viewer);
-    while viewer.poll_event().is_some() {}
+    connect(&mut viewer, size);
     viewer
+}
+
+/// The session answers the hello, and shows a screen of this size.
+pub(super) fn connect(viewer: &mut Viewer, size: Size) {
+    tell(viewer, &hello());
+    tell(viewer, &SessionMessage::Geometry(Geometry { epoch: 1, size, shown: None }));
+    sent(viewer);
+    while viewer.poll_event().is_some() {}
 }
 
 /// The session sends this.

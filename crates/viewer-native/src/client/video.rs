@@ -29,9 +29,9 @@ impl Shared {
                     let ready = decoders.start(stream, size);
                     self.answer(connection, |state| {
                         if ready {
-                            state.viewer.handle_video_ready(stream);
+                            state.viewers.shown.handle_video_ready(stream);
                         } else {
-                            state.viewer.handle_video_refused(stream);
+                            state.viewers.shown.handle_video_refused(stream);
                         }
                     });
                 }
@@ -43,19 +43,25 @@ impl Shared {
                     let decoded = decoders.decode(stream, size, &data, &mut planes);
                     let took = began.elapsed();
                     self.answer(connection, |state| {
-                        state.viewer.reuse_video_buffer(data);
+                        state.viewers.shown.reuse_video_buffer(data);
                         match decoded {
                             Decoded::Frame => {
                                 state.decode_times.count(took);
                                 let now = state.clock.now();
-                                if state.viewer.is_video_frame_visible(serial) {
-                                    state.viewer.handle_video_planes(serial, &mut planes, now);
+                                if state.viewers.shown.is_video_frame_visible(serial) {
+                                    state.viewers.shown.handle_video_planes(
+                                        serial,
+                                        &mut planes,
+                                        now,
+                                    );
                                 } else {
-                                    state.viewer.handle_video_frame_skipped(serial);
+                                    state.viewers.shown.handle_video_frame_skipped(serial);
                                 }
                             }
-                            Decoded::Failed => state.viewer.handle_video_frame_failed(serial),
-                            Decoded::Refused => state.viewer.handle_video_refused(stream),
+                            Decoded::Failed => {
+                                state.viewers.shown.handle_video_frame_failed(serial)
+                            }
+                            Decoded::Refused => state.viewers.shown.handle_video_refused(stream),
                         }
                     });
                 }
@@ -72,8 +78,8 @@ impl Shared {
             if state.stop {
                 return None;
             }
-            if let Some(event) = state.viewer.poll_video() {
-                return Some((state.connections, event));
+            if let Some(event) = state.viewers.shown.poll_video() {
+                return Some((state.viewers.connections(), event));
             }
             state = due.wait(state).expect("no holder of this lock can panic");
         }
@@ -83,7 +89,7 @@ impl Shared {
     /// needed. A whole drawing burst is presented first.
     fn answer(&self, connection: u32, tell: impl FnOnce(&mut State)) {
         let mut state = self.lock_for_next();
-        if state.connections != connection || state.stop {
+        if state.viewers.connections() != connection || state.stop {
             return;
         }
         tell(&mut state);

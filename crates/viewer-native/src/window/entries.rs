@@ -211,7 +211,7 @@ pub(super) fn words_of(entry: Entry, state: &State) -> Words {
     let is_guest =
         people.people.iter().any(|person| person.number == people.own && person.guest != 0);
     let situation = Situation { is_connected: state.is_connected(), is_guest };
-    let viewer = &state.viewer;
+    let viewer = state.viewer();
     match entry {
         Entry::Sound => {
             sound(state.sound.is_off(), viewer.has_sound(), &state.sound.side(), situation)

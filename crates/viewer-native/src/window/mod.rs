@@ -327,7 +327,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
 
 fn wait_for_screen(client: &Client, timeout: Duration) -> Result<Size, ViewError> {
     let found = client.wait_until(Instant::now() + timeout, |state| match &mut state.status {
-        Status::Connected => Some(Ok(state.viewer.framebuffer().size())),
+        Status::Connected => Some(Ok(state.viewer().framebuffer().size())),
         Status::Ended(error) => Some(Err(std::mem::replace(
             error,
             ViewError::Lost("the connection has ended".to_owned()),
@@ -701,7 +701,8 @@ impl App<'_> {
                 }
             };
             if state.is_connected()
-                && std::mem::replace(&mut self.connections, state.connections) != state.connections
+                && std::mem::replace(&mut self.connections, state.viewers.connections())
+                    != state.viewers.connections()
             {
                 // Pressed buttons belong to the previous connection; keys stay down until the user
                 // releases them.
@@ -722,7 +723,7 @@ impl App<'_> {
         }
         if geometry.is_some()
             || displays
-            || state.viewer.framebuffer().size() != self.panes[0].placement.screen
+            || state.viewer().framebuffer().size() != self.panes[0].placement.screen
         {
             self.place(&mut state);
         }
@@ -769,14 +770,14 @@ impl App<'_> {
         if !self.panes.iter().any(has_pixels) {
             return Ok(());
         }
-        let damage = state.viewer.take_damage();
+        let damage = state.take_damage();
         self.panes.iter_mut().for_each(|pane| pane.presenter.handle_damage(&damage));
         let mut panels = Region::default();
         for (panel, x, y) in &self.panels {
             panels.add_rect(panel_rect(panel, *x, *y));
         }
         // After a loss the framebuffer is stale until the session's first burst.
-        let stale = !state.is_connected() || state.viewer.stats().frames == 0;
+        let stale = !state.is_connected() || state.viewer().stats().frames == 0;
         self.redraw |= std::mem::replace(&mut self.dimmed, stale) != stale;
         self.draw_panels(&state);
         for (panel, x, y) in &self.panels {
@@ -803,15 +804,15 @@ impl App<'_> {
                 .collect();
             let scene = Scene {
                 placement: pane.placement,
-                screen: state.viewer.framebuffer().pixels(),
+                screen: state.viewer().framebuffer().pixels(),
                 dimmed: self.dimmed,
-                marked: self.marks_lossy.then(|| state.viewer.lossy()),
+                marked: self.marks_lossy.then(|| state.viewer().lossy()),
                 panels: if is_front { &self.panels } else { &[] },
             };
             if due.is_empty() {
                 continue;
             }
-            match pane.presenter.draw(pump, &due, (&state.viewer, &scene), &mut self.row)? {
+            match pane.presenter.draw(pump, &due, (state.viewer(), &scene), &mut self.row)? {
                 Drawn::Whole => drawn.push((index, due)),
                 Drawn::Later => {}
                 Drawn::Never => failed.push(index),

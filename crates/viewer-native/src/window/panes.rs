@@ -363,7 +363,7 @@ impl App<'_> {
     /// there are windows (an old one, or one whose size another viewer controls), the other windows
     /// stay dark.
     pub(super) fn place_displays(&mut self, state: &State) {
-        let picture = state.viewer.framebuffer().size();
+        let picture = state.viewer().framebuffer().size();
         let whole = [picture.rect()];
         let displays = match state.session.displays() {
             [] => &whole[..],

@@ -18,7 +18,8 @@ impl App<'_> {
             self.redraw = true;
             return self.place_displays(state);
         }
-        let (picture, window) = (state.viewer.framebuffer().size(), self.panes[0].placement.window);
+        let (picture, window) =
+            (state.viewer().framebuffer().size(), self.panes[0].placement.window);
         let (screen, part) = state
             .session
             .shown()
@@ -48,7 +49,7 @@ impl App<'_> {
         let client = self.client;
         let mut state = client.lock();
         let screen =
-            state.session.shown().map_or(state.viewer.framebuffer().size(), |shown| shown.screen);
+            state.session.shown().map_or(state.viewer().framebuffer().size(), |shown| shown.screen);
         let shown = self.zoom.shown(screen, self.panes[0].placement.window);
         if act(&mut self.zoom, shown.map_or(screen.rect(), |shown| shown.part), mouse) {
             self.place(&mut state);

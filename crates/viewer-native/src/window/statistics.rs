@@ -14,8 +14,8 @@ const REASON_CHARS_MAX: usize = 60;
 
 /// The panel's lines.
 pub(super) fn text(state: &State) -> String {
-    let stats = state.viewer.stats();
-    let size = state.viewer.framebuffer().size();
+    let stats = state.viewer().stats();
+    let size = state.viewer().framebuffer().size();
     let mut text = String::new();
     let name = state.session.name().unwrap_or("session");
     let transport = state.transports.current().unwrap_or("-");
@@ -47,12 +47,12 @@ pub(super) fn text(state: &State) -> String {
     let _ = writeln!(text, "bytes in {}  out {}", bytes(stats.bytes_in), bytes(stats.bytes_out));
     let (packed, unpacked) = (bytes(stats.packed_bytes), bytes(stats.unpacked_bytes));
     let _ = writeln!(text, "packed   {packed}, unpacked {unpacked}");
-    let _ = writeln!(text, "lossless {}", lossless(state.viewer.lossy().pixels(), size.area()));
+    let _ = writeln!(text, "lossless {}", lossless(state.viewer().lossy().pixels(), size.area()));
     if stats.video.streams > 0 {
         let (video, times) = (stats.video, state.decode_times);
         let mean = (times.frames > 0).then(|| times.total.as_micros() as u64 / times.frames.max(1));
         let (active, waiting) =
-            (state.viewer.video_streams_active(), state.viewer.video_frames_waiting());
+            (state.viewer().video_streams_active(), state.viewer().video_frames_waiting());
         let _ = writeln!(
             text,
             "video    {active} of {} streams  {waiting} frames waiting",
