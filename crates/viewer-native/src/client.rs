@@ -30,13 +30,13 @@ use crate::machine::{Machine, time_slept};
 use crate::printing::PrintChoice;
 use crate::saved::CacheOptions;
 use crate::target::Target;
-use crate::wire::Writer;
 
 pub use crate::news::{News, Status};
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
 use screen::ScreenRequests;
+use served::Served;
 use session_info::{SessionInfo, words_of_copying};
 pub use sound::SoundChoice;
 #[cfg(feature = "window")]
@@ -51,6 +51,7 @@ mod microphone;
 mod rechoose;
 mod rescue;
 mod screen;
+mod served;
 mod session_info;
 mod sign_in;
 mod sound;
@@ -177,8 +178,8 @@ pub struct State {
     pub status: Status,
     /// What has happened since the owner last took it.
     pub news: News,
-    /// Bytes lost on the path that were computed from parities.
-    pub repaired_bytes: u64,
+    /// The connection that is served.
+    served: Served,
     /// Which transport is used, and what takes its place.
     pub(crate) transports: Transports,
     /// Layout of the local keyboard, if known; sent on every connection.
@@ -193,10 +194,6 @@ pub struct State {
     pub(crate) sound: sound::Sound,
     microphone: microphone::Microphone,
     clock: Clock,
-    /// Closes the open connection, even while its writer blocks on a full socket.
-    closer: Option<Writer>,
-    /// Wakes the writer.
-    unsent: Arc<Condvar>,
     /// Wakes the video decoders.
     video_due: Arc<Condvar>,
     /// Time spent decoding.
@@ -206,8 +203,6 @@ pub struct State {
     presents_whole_bursts: bool,
     /// Wakes the reader once the news are taken.
     taken: Arc<Condvar>,
-    /// The connection ends once everything is sent.
-    leaving: bool,
     /// Whether the session answers, as viewer-core last said of the connection.
     liveness: Liveness,
     /// It has changed since the threads that serve the connection last looked.
@@ -216,18 +211,12 @@ pub struct State {
     machine: Machine,
     /// The session has been unresponsive for too long: the connection is being closed.
     unresponsive: bool,
-    /// Count of connections served, to tell one from the next.
-    connection_number: u64,
-    /// This connection has shown a whole drawing burst.
-    has_picture: bool,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
     /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
     /// that has taken before. No wait counts this time.
     held_since: Option<Instant>,
     held: Duration,
-    /// The connection's writer thread runs.
-    writing: bool,
     retry: bool,
     /// What the next connection does where the session is shown elsewhere; none once it was opened:
     /// then the viewer only reconnects.
@@ -344,7 +333,7 @@ impl State {
         if self.layout.as_ref() == Some(&layout) {
             return;
         }
-        if self.closer.is_some() || self.viewers.is_pending() {
+        if self.served.is_open() || self.viewers.is_pending() {
             self.active().set_layout(layout.clone());
             self.flush();
         }
@@ -445,15 +434,19 @@ impl State {
         }
     }
 
-    /// Wakes the writer: viewer-core may have bytes to send. They stay there until the writer is
-    /// free, so that acknowledgements and motions are merged while a slow network blocks.
+    /// viewer-core may have bytes to send.
     fn flush(&self) {
-        self.unsent.notify_one();
+        self.served.wake_writer();
     }
 
     /// The viewer of the newest connection.
     fn active(&mut self) -> &mut Viewer {
         self.viewers.active()
+    }
+
+    /// Bytes lost on the path that were computed from parities.
+    pub(crate) fn repaired_bytes(&self) -> u64 {
+        self.served.repaired_bytes()
     }
 
     /// Moves viewer-core's events into the news; returns the reason if the session closes.
@@ -476,7 +469,7 @@ impl State {
                 }
                 ViewerEvent::FrameEnd => {
                     self.news.frame_end = true;
-                    self.has_picture = true;
+                    self.served.handle_picture();
                     // The application may have ended while there was no connection.
                     let wanted = self.viewers.shown.relative_wanted();
                     self.session.set_relative_wanted(wanted, &mut self.news);
@@ -544,7 +537,7 @@ impl Client {
             viewers: Viewers::new(new_viewer(config.size, config.clipboard, 0)),
             status: Status::Connecting,
             news: News::default(),
-            repaired_bytes: 0,
+            served: Served::default(),
             transports: Transports::default(),
             layout: None,
             screen: ScreenRequests::new(config.size, config.view),
@@ -554,23 +547,17 @@ impl Client {
             sound: sound::Sound::new(config.sound, clock),
             microphone: microphone::Microphone::new(config.microphone),
             clock,
-            closer: None,
-            unsent: Arc::default(),
             video_due: Arc::default(),
             decode_times: DecodeTimes::default(),
             presents_whole_bursts: false,
             taken: Arc::default(),
-            leaving: false,
             liveness: Liveness::Responsive,
             liveness_changed: false,
             machine: Machine::new(time_slept(), None),
             unresponsive: false,
-            connection_number: 0,
-            has_picture: false,
             instance: random_number(),
             held_since: None,
             held: Duration::ZERO,
-            writing: false,
             retry: false,
             opening: Some(config.opening),
             stop: false,
@@ -665,15 +652,13 @@ impl Drop for Client {
         state.active().handle_close("the viewer was closed");
         // The close message and all bytes before it are sent, then the writer closes the
         // connection.
-        state.unsent.notify_all();
+        state.served.wake_writer();
         state.video_due.notify_all();
         drop(state);
         self.shared.changed.notify_all();
         let ended = self.wait_until(Instant::now() + LINGER, |state| state.done.then_some(()));
-        if ended.is_none()
-            && let Some(closer) = &mut self.lock().closer
-        {
-            closer.close();
+        if ended.is_none() {
+            self.lock().served.close();
         }
         // Other threads may go on meanwhile.
         let saved = self.lock().viewers.take_saved();

@@ -210,7 +210,7 @@ impl Report {
             presents: stats.presents,
             bytes_in: stats.bytes_in,
             bytes_out: stats.bytes_out,
-            repaired_bytes: state.repaired_bytes,
+            repaired_bytes: state.repaired_bytes(),
             other_bytes: stats.other_bytes,
             lossy_pixels: state.viewer().lossy().pixels(),
             packed_updates: stats.packed_updates,

@@ -102,7 +102,8 @@ impl Shared {
                 Err(error) => error,
             };
             let mut state = self.lock();
-            state.closer = None;
+            // A login that has failed.
+            state.served.end();
             if state.stop {
                 return;
             }
@@ -424,12 +425,9 @@ impl Shared {
         let Opened { mut reader, writer: mut closer, beside } = opened;
         {
             let mut state = self.lock();
-            state.has_picture = false;
             state.liveness = Liveness::Responsive;
             state.machine = Machine::new(time_slept(), closer.local_address());
-            state.closer = Some(closer.clone());
-            state.connection_number += 1;
-            state.writing = true;
+            state.served.begin(closer.clone());
         }
         let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({
             let (shared, writer) = (self.clone(), closer.clone());
@@ -450,30 +448,21 @@ impl Shared {
         let error = match &writing {
             Ok(_) => self.read_in(&mut reader, attempts),
             Err(error) => {
-                self.lock().writing = false;
+                self.lock().served.handle_writer_ended();
                 ViewError::Lost(format!("cannot start the writer thread: {error}"))
             }
         };
         let mut state = self.lock();
-        state.leaving = state.stop || matches!(error, ViewError::Protocol(_));
-        if state.leaving {
+        if state.stop || matches!(error, ViewError::Protocol(_)) {
             // viewer-core still has a close message to send: sent before the end.
-            state.unsent.notify_all();
-            let until = Instant::now() + LINGER;
-            while state.writing && Instant::now() < until {
-                let left = until.saturating_duration_since(Instant::now());
-                state = self
-                    .changed
-                    .wait_timeout(state, left)
-                    .expect("no holder of this lock can panic")
-                    .0;
-            }
+            state.served.leave();
+            state = self
+                .changed
+                .wait_timeout_while(state, LINGER, |state| state.served.is_writing())
+                .expect("no holder of this lock can panic")
+                .0;
         }
-        state.leaving = false;
-        state.end_connection();
-        state.closer = None;
-        state.screen.end_connection();
-        state.unsent.notify_all();
+        state.end_served();
         drop(state);
         self.changed.notify_all();
         // An unresponsive connection has been aborted already.
@@ -502,7 +491,7 @@ impl Shared {
             };
             let repaired = reader.take_repaired();
             if repaired > 0 {
-                self.lock().repaired_bytes += repaired;
+                self.lock().served.count_repaired(repaired);
             }
             loop {
                 match self.apply(std::mem::replace(&mut incoming, Incoming::Stream(&[])), attempts)
@@ -587,7 +576,7 @@ impl Shared {
         }
         // However it ended, the reader must not wait forever.
         writer.close();
-        self.lock().writing = false;
+        self.lock().served.handle_writer_ended();
         self.changed.notify_all();
     }
 
@@ -595,13 +584,13 @@ impl Shared {
     /// sent everything.
     fn next_bytes(&self, into: &mut Vec<u8>, datagram: &mut Vec<u8>) -> bool {
         let mut state = self.lock();
-        let unsent = state.unsent.clone();
-        while state.closer.is_some() {
+        let unsent = state.served.writer_waits_for();
+        while state.served.is_open() {
             let has_datagram = state.active().poll_datagram(datagram);
             if state.active().poll_transmit(into) || has_datagram {
                 return true;
             }
-            if state.stop || state.leaving {
+            if state.stop || state.served.is_leaving() {
                 return false;
             }
             if state.check_liveness() {
@@ -657,5 +646,12 @@ impl State {
     fn end_connection(&mut self) {
         self.end_microphone();
         self.viewers.end();
+    }
+
+    /// The served connection has ended.
+    fn end_served(&mut self) {
+        self.end_connection();
+        self.served.end();
+        self.screen.end_connection();
     }
 }

@@ -18,7 +18,7 @@ impl State {
     /// closes a connection that is dead. The threads that serve it end when it does, and report the
     /// reason. True if a deadline has passed or the liveness has changed: there may be news.
     pub(super) fn check_liveness(&mut self) -> bool {
-        if self.closer.is_none() || self.unresponsive {
+        if !self.served.is_open() || self.unresponsive {
             return false;
         }
         let now = self.clock.now();
@@ -79,8 +79,6 @@ impl State {
             self.status = Status::Lost { why: UNRESPONSIVE.to_owned(), attempts: 0 };
             self.news.status = true;
         }
-        if let Some(closer) = &mut self.closer {
-            closer.abort();
-        }
+        self.served.abort();
     }
 }

@@ -38,7 +38,7 @@ impl Shared {
     /// Tries QUIC whenever the path of the served connection has changed.
     pub(super) fn start_rechoosing(self: &Arc<Self>, link: &Link, options: &ConnectOptions) {
         let (shared, link, connection_number) =
-            (self.clone(), link.clone(), self.lock().connection_number);
+            (self.clone(), link.clone(), self.lock().served.number());
         let options = ConnectOptions {
             transport: TransportChoice::Quic,
             timeout: options.timeout.min(ATTEMPT_MAX),
@@ -102,7 +102,7 @@ impl Shared {
             .changed
             .wait_timeout_while(state, Duration::from_micros(REPLACEMENT_WAIT_MAX), |state| {
                 state.serves(connection_number)
-                    && !(state.has_picture && state.viewers.shown.may_be_replaced())
+                    && !(state.served.has_picture() && state.viewers.shown.may_be_replaced())
             })
             .expect("no holder of this lock can panic");
         state.transports.set_awaits_release(false);
@@ -117,9 +117,7 @@ impl Shared {
         note(&mut state.transports);
         // What was written arrives, or the next connection sends it again: the session says which
         // input it has received.
-        if let Some(closer) = &mut state.closer {
-            closer.close();
-        }
+        state.served.close();
         drop(state);
         self.announce();
         Replaced::Yes
@@ -140,8 +138,7 @@ impl Shared {
 impl State {
     /// This connection is served, and no other takes its place yet.
     pub(super) fn serves(&self, connection_number: u64) -> bool {
-        self.connection_number == connection_number
-            && self.closer.is_some()
+        self.served.is(connection_number)
             && !self.transports.has_replacement()
             && !self.unresponsive
             && !self.stop
@@ -159,7 +156,7 @@ impl State {
             return false;
         }
         if self.viewers.shown.wants_losses() {
-            let lost = self.closer.as_ref().and_then(|closer| closer.lost_segments());
+            let lost = self.served.lost_segments();
             self.viewers.shown.handle_losses(lost.unwrap_or_default(), self.clock.now());
         }
         self.path_change().is_some()

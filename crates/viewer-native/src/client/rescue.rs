@@ -113,7 +113,7 @@ impl Shared {
     /// which takes its place.
     pub(super) fn start_rescue(self: &Arc<Self>, link: &Link, options: ConnectOptions) {
         let (shared, link, connection_number) =
-            (self.clone(), link.clone(), self.lock().connection_number);
+            (self.clone(), link.clone(), self.lock().served.number());
         // Nobody joins the thread. Without it, an unresponsive connection ends by its own time-out.
         let _ = Builder::new()
             .name("thinc-rescue".into())
@@ -121,9 +121,7 @@ impl Shared {
     }
 
     fn rescue(&self, connection_number: u64, link: &Link, options: &ConnectOptions) {
-        let serves = |state: &State| {
-            state.connection_number == connection_number && state.closer.is_some() && !state.stop
-        };
+        let serves = |state: &State| state.served.is(connection_number) && !state.stop;
         let is_replaceable =
             |state: &State| serves(state) && state.liveness >= Liveness::Replaceable;
         loop {

@@ -79,7 +79,7 @@ impl Shared {
             None => {
                 let login = Login::start(target, attempt(target, session))?;
                 // The user may close the viewer instead of logging in.
-                self.lock().closer = Some(Writer::Ssh(login.writer()));
+                self.lock().served.log_in(Writer::Ssh(login.writer()));
                 login.greet(&|held| self.lock().hold(held))?
             }
         };
@@ -181,7 +181,7 @@ impl Shared {
 
     /// Tries the offered port while the tunnel is served.
     pub(super) fn start_switch(self: &Arc<Self>, link: Link, options: ConnectOptions) {
-        let (shared, connection_number) = (self.clone(), self.lock().connection_number);
+        let (shared, connection_number) = (self.clone(), self.lock().served.number());
         // Nobody joins the thread. Without it, the tunnel stays.
         let _ = Builder::new()
             .name("thinc-switch".into())
@@ -256,7 +256,7 @@ impl Shared {
                     Ok(started) => started,
                     Err(error) => break Err(error.into()),
                 };
-                self.lock().closer = Some(Writer::Ssh(started.writer()));
+                self.lock().served.log_in(Writer::Ssh(started.writer()));
                 login = Some(started.writer());
                 let send = send.clone();
                 if let Err(error) = Builder::new()
