@@ -18,7 +18,7 @@ use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, Vi
 use thinc_region::Region;
 use thinc_region::Size;
 use thinc_transport::TransportChoice;
-use thinc_viewer_core::{ClipboardPolicy, Liveness, Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
@@ -26,12 +26,12 @@ use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
-use crate::machine::{Machine, time_slept};
 use crate::printing::PrintChoice;
 use crate::saved::CacheOptions;
 use crate::target::Target;
 
 pub use crate::news::{News, Status};
+use liveness::ConnectionWatch;
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
@@ -203,14 +203,8 @@ pub struct State {
     presents_whole_bursts: bool,
     /// Wakes the reader once the news are taken.
     taken: Arc<Condvar>,
-    /// Whether the session answers, as viewer-core last said of the connection.
-    liveness: Liveness,
-    /// It has changed since the threads that serve the connection last looked.
-    liveness_changed: bool,
-    /// What this machine does to the connection.
-    machine: Machine,
-    /// The session has been unresponsive for too long: the connection is being closed.
-    unresponsive: bool,
+    /// Whether the session answers on it.
+    watch: ConnectionWatch,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
     /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
@@ -290,8 +284,10 @@ impl State {
     /// Sends an input event; returns its number, or None without a connection: then the event is
     /// dropped.
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
-        // The writer may be waiting for the network.
-        self.liveness_changed |= self.check_liveness();
+        // The writer may be waiting for the network; the threads hear of it later.
+        if self.check_liveness() {
+            self.watch.keep_change();
+        }
         (self.is_connected() || self.transports.is_switching()).then(|| {
             let now = self.clock.now();
             if is_press(&event) {
@@ -551,10 +547,7 @@ impl Client {
             decode_times: DecodeTimes::default(),
             presents_whole_bursts: false,
             taken: Arc::default(),
-            liveness: Liveness::Responsive,
-            liveness_changed: false,
-            machine: Machine::new(time_slept(), None),
-            unresponsive: false,
+            watch: ConnectionWatch::new(),
             instance: random_number(),
             held_since: None,
             held: Duration::ZERO,

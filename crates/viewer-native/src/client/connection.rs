@@ -15,7 +15,7 @@ use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, SpkiPin, TransportChoice,
     TransportKind,
 };
-use thinc_viewer_core::{AttemptMeans, Attempts, Cache, Liveness, REPLACED_HELLO_MAX};
+use thinc_viewer_core::{AttemptMeans, Attempts, Cache, REPLACED_HELLO_MAX};
 
 use super::liveness::UNRESPONSIVE;
 use super::{
@@ -24,7 +24,6 @@ use super::{
 use crate::desktops::{self, Account};
 use crate::device_key::has_key;
 use crate::error::{ViewError, report};
-use crate::machine::{Machine, time_slept};
 use crate::question::{self, Echo};
 use crate::saved::CacheFile;
 use crate::target::Target;
@@ -107,7 +106,7 @@ impl Shared {
             if state.stop {
                 return;
             }
-            session.was_unresponsive = std::mem::take(&mut state.unresponsive);
+            session.was_unresponsive = state.watch.take_aborted();
             if state.transports.has_replacement() {
                 continue;
             }
@@ -425,8 +424,7 @@ impl Shared {
         let Opened { mut reader, writer: mut closer, beside } = opened;
         {
             let mut state = self.lock();
-            state.liveness = Liveness::Responsive;
-            state.machine = Machine::new(time_slept(), closer.local_address());
+            state.watch.begin(closer.local_address());
             state.served.begin(closer.clone());
         }
         let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({
@@ -552,7 +550,7 @@ impl Shared {
     /// Why the connection ended.
     fn why_lost(&self, ended: io::Result<()>) -> ViewError {
         ViewError::Lost(match ended {
-            _ if self.lock().unresponsive => UNRESPONSIVE.to_owned(),
+            _ if self.lock().watch.is_aborted() => UNRESPONSIVE.to_owned(),
             Ok(()) => "the session closed the connection without a reason".to_owned(),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 "the connection broke".to_owned()
@@ -594,7 +592,7 @@ impl Shared {
                 return false;
             }
             if state.check_liveness() {
-                if state.unresponsive {
+                if state.watch.is_aborted() {
                     return false;
                 }
                 if state.news.is_worth_waking() {
@@ -605,7 +603,7 @@ impl Shared {
                 continue;
             }
             let now = state.clock.now();
-            let address_at = state.machine.address_at();
+            let address_at = state.watch.machine_deadline();
             let deadline = state.active().poll_deadline();
             state = match deadline.into_iter().chain(address_at).min() {
                 None => unsent.wait(state).expect("no holder of this lock can panic"),

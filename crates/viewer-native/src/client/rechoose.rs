@@ -140,7 +140,7 @@ impl State {
     pub(super) fn serves(&self, connection_number: u64) -> bool {
         self.served.is(connection_number)
             && !self.transports.has_replacement()
-            && !self.unresponsive
+            && !self.watch.is_aborted()
             && !self.stop
     }
 

@@ -123,7 +123,7 @@ impl Shared {
     fn rescue(&self, connection_number: u64, link: &Link, options: &ConnectOptions) {
         let serves = |state: &State| state.served.is(connection_number) && !state.stop;
         let is_replaceable =
-            |state: &State| serves(state) && state.liveness >= Liveness::Replaceable;
+            |state: &State| serves(state) && state.watch.liveness() >= Liveness::Replaceable;
         loop {
             let mut state = self.lock();
             while serves(&state) && !is_replaceable(&state) {
