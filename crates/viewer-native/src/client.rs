@@ -31,6 +31,7 @@ use crate::saved::CacheOptions;
 use crate::target::Target;
 
 pub use crate::news::{News, Status};
+use lifecycle::Lifecycle;
 use liveness::ConnectionWatch;
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
@@ -46,6 +47,7 @@ use viewers::Viewers;
 
 mod connection;
 mod files;
+mod lifecycle;
 mod liveness;
 mod microphone;
 mod rechoose;
@@ -207,17 +209,11 @@ pub struct State {
     watch: ConnectionWatch,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
-    /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
-    /// that has taken before. No wait counts this time.
-    held_since: Option<Instant>,
-    held: Duration,
-    retry: bool,
+    /// Whether the threads go on.
+    lifecycle: Lifecycle,
     /// What the next connection does where the session is shown elsewhere; none once it was opened:
     /// then the viewer only reconnects.
     opening: Option<Opening>,
-    stop: bool,
-    /// The network thread has ended.
-    done: bool,
 }
 
 struct Shared {
@@ -237,19 +233,6 @@ impl State {
     /// True if a connection can take input.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.status, Status::Connected) && !self.transports.is_switching()
-    }
-
-    /// A question and a copy begin, or have ended.
-    fn hold(&mut self, begins: bool) {
-        let now = Instant::now();
-        if let Some(since) = std::mem::replace(&mut self.held_since, begins.then_some(now)) {
-            self.held += now - since;
-        }
-    }
-
-    /// Time that no wait counts.
-    fn held(&self) -> Duration {
-        self.held + self.held_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// The viewer-core of the newest connection that has shown a screen; after a loss its
@@ -549,12 +532,8 @@ impl Client {
             taken: Arc::default(),
             watch: ConnectionWatch::new(),
             instance: random_number(),
-            held_since: None,
-            held: Duration::ZERO,
-            retry: false,
+            lifecycle: Lifecycle::default(),
             opening: Some(config.opening),
-            stop: false,
-            done: false,
         };
         let shared = Arc::new(Shared {
             config,
@@ -574,7 +553,7 @@ impl Client {
             let shared = shared.clone();
             move || {
                 shared.run();
-                shared.lock().done = true;
+                shared.lock().lifecycle.handle_end();
                 shared.changed.notify_all();
             }
         })?;
@@ -604,7 +583,7 @@ impl Client {
 
     /// After a loss: retries at once. After the session was opened elsewhere: takes it back.
     pub(crate) fn retry_now(&self) {
-        self.lock().retry = true;
+        self.lock().lifecycle.retry();
         self.shared.changed.notify_all();
     }
 
@@ -616,13 +595,14 @@ impl Client {
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
         let mut state = self.lock();
-        let held_before = state.held();
+        let held_before = state.lifecycle.held(Instant::now());
         loop {
             if let Some(found) = ready(&mut state) {
                 return Some(found);
             }
-            let deadline = deadline + (state.held() - held_before);
-            let left = deadline.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let deadline = deadline + (state.lifecycle.held(now) - held_before);
+            let left = deadline.saturating_duration_since(now);
             if left.is_zero() {
                 return None;
             }
@@ -639,7 +619,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let mut state = self.lock();
-        state.stop = true;
+        state.lifecycle.stop();
         // The desktop's clipboard no longer offers the session's selections.
         state.clipboard = Clipboard::default();
         state.active().handle_close("the viewer was closed");
@@ -649,7 +629,8 @@ impl Drop for Client {
         state.video_due.notify_all();
         drop(state);
         self.shared.changed.notify_all();
-        let ended = self.wait_until(Instant::now() + LINGER, |state| state.done.then_some(()));
+        let has_ended = |state: &mut State| state.lifecycle.has_ended().then_some(());
+        let ended = self.wait_until(Instant::now() + LINGER, has_ended);
         if ended.is_none() {
             self.lock().served.close();
         }
@@ -736,8 +717,9 @@ impl Shared {
     fn lock_for_next(&self) -> MutexGuard<'_, State> {
         let state = self.lock();
         let taken = state.taken.clone();
-        let untaken =
-            |state: &mut State| state.presents_whole_bursts && state.news.frame_end && !state.stop;
+        let untaken = |state: &mut State| {
+            state.presents_whole_bursts && state.news.frame_end && !state.lifecycle.is_stopped()
+        };
         taken
             .wait_timeout_while(state, PRESENT_WAIT_MAX, untaken)
             .expect("no holder of this lock can panic")

@@ -95,7 +95,7 @@ impl Shared {
         loop {
             let error = match self.open(&mut session) {
                 Ok(opened) => {
-                    self.lock().retry = false;
+                    self.lock().lifecycle.take_retry();
                     self.serve(opened, &mut attempts)
                 }
                 Err(error) => error,
@@ -103,7 +103,7 @@ impl Shared {
             let mut state = self.lock();
             // A login that has failed.
             state.served.end();
-            if state.stop {
+            if state.lifecycle.is_stopped() {
                 return;
             }
             session.was_unresponsive = state.watch.take_aborted();
@@ -157,29 +157,29 @@ impl Shared {
         match code {
             CloseCode::Elsewhere => {
                 let can_ask = question::can_ask();
-                self.lock().hold(true);
+                self.lock().lifecycle.hold(true, Instant::now());
                 let takes_over = can_ask
                     && question::ask(
                         "This session is shown elsewhere. Take it over? (No: see it in both)",
                     );
                 let mut state = self.lock();
-                state.hold(false);
+                state.lifecycle.hold(false, Instant::now());
                 if !can_ask {
                     report(SHOWN_ELSEWHERE);
                     state.news.tell(Some(SHOWN_ELSEWHERE.to_owned()));
                 }
                 state.opening = Some(if takes_over { Opening::TakeOver } else { Opening::Join });
-                !state.stop
+                !state.lifecycle.is_stopped()
             }
             CloseCode::Replaced => {
-                self.lock().retry = false;
+                self.lock().lifecycle.take_retry();
                 self.set_status(Status::TakenOver);
                 let mut state = self.lock();
-                while !state.stop && !std::mem::take(&mut state.retry) {
+                while !state.lifecycle.is_stopped() && !state.lifecycle.take_retry() {
                     state = self.changed.wait(state).expect("no holder of this lock can panic");
                 }
                 state.opening = Some(Opening::TakeOver);
-                !state.stop
+                !state.lifecycle.is_stopped()
             }
             _ => false,
         }
@@ -232,7 +232,9 @@ impl Shared {
         };
         let mut reached = match rescue {
             Some(reached) => reached,
-            None if session.was_connected => self.reconnect(link, &options, |state| !state.stop)?,
+            None if session.was_connected => {
+                self.reconnect(link, &options, |state| !state.lifecycle.is_stopped())?
+            }
             None => self.first_contact(link, &options)?,
         };
         if reached.needs_login() {
@@ -246,7 +248,8 @@ impl Shared {
                     // UDP passes, but not for long: TCP does, which was in use until now.
                     self.forget_replacement(session, &error.to_string());
                     let options = ConnectOptions { transport: TransportChoice::Tcp, ..options };
-                    reached = self.reconnect(link, &options, |state| !state.stop)?;
+                    reached =
+                        self.reconnect(link, &options, |state| !state.lifecycle.is_stopped())?;
                     kind = reached.kind();
                     let limit = self.slow_answer_timeout(&options);
                     self.open_link(link, reached, limit, session)?
@@ -384,8 +387,8 @@ impl Shared {
     fn back_off(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         let mut state = self.lock();
-        while !state.stop {
-            if std::mem::take(&mut state.retry) {
+        while !state.lifecycle.is_stopped() {
+            if state.lifecycle.take_retry() {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -451,7 +454,7 @@ impl Shared {
             }
         };
         let mut state = self.lock();
-        if state.stop || matches!(error, ViewError::Protocol(_)) {
+        if state.lifecycle.is_stopped() || matches!(error, ViewError::Protocol(_)) {
             // viewer-core still has a close message to send: sent before the end.
             state.served.leave();
             state = self
@@ -505,7 +508,7 @@ impl Shared {
     /// Applies received bytes up to the end of a drawing burst; true if there may be more.
     fn apply(&self, incoming: Incoming<'_>, attempts: &mut Attempts) -> Result<bool, ViewError> {
         let mut state = self.lock_for_next();
-        if state.stop {
+        if state.lifecycle.is_stopped() {
             return Err(ViewError::Lost("the viewer was closed".into()));
         }
         let now = state.clock.now();
@@ -588,7 +591,7 @@ impl Shared {
             if state.active().poll_transmit(into) || has_datagram {
                 return true;
             }
-            if state.stop || state.served.is_leaving() {
+            if state.lifecycle.is_stopped() || state.served.is_leaving() {
                 return false;
             }
             if state.check_liveness() {

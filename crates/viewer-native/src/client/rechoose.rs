@@ -141,7 +141,7 @@ impl State {
         self.served.is(connection_number)
             && !self.transports.has_replacement()
             && !self.watch.is_aborted()
-            && !self.stop
+            && !self.lifecycle.is_stopped()
     }
 
     /// Why another transport is to be tried.

@@ -121,7 +121,8 @@ impl Shared {
     }
 
     fn rescue(&self, connection_number: u64, link: &Link, options: &ConnectOptions) {
-        let serves = |state: &State| state.served.is(connection_number) && !state.stop;
+        let serves =
+            |state: &State| state.served.is(connection_number) && !state.lifecycle.is_stopped();
         let is_replaceable =
             |state: &State| serves(state) && state.watch.liveness() >= Liveness::Replaceable;
         loop {

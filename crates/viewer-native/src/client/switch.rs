@@ -80,7 +80,7 @@ impl Shared {
                 let login = Login::start(target, attempt(target, session))?;
                 // The user may close the viewer instead of logging in.
                 self.lock().served.log_in(Writer::Ssh(login.writer()));
-                login.greet(&|held| self.lock().hold(held))?
+                login.greet(&|held| self.lock().lifecycle.hold(held, Instant::now()))?
             }
         };
         let offered = match greeted.offer {
@@ -241,7 +241,9 @@ impl Shared {
                 let (shared, send, over) = (self.clone(), send.clone(), over.clone());
                 let (link, options) = (link.clone(), self.direct_options(session));
                 move || {
-                    let is_wanted = |state: &State| !state.stop && !over.load(Ordering::Acquire);
+                    let is_wanted = |state: &State| {
+                        !state.lifecycle.is_stopped() && !over.load(Ordering::Acquire)
+                    };
                     let found = shared.reconnect(&link, &options, is_wanted);
                     // Nobody receives a connection that is found too late, and it is closed.
                     let _ = send.send(Progress::Direct(found));
@@ -281,7 +283,7 @@ impl Shared {
                 Ok(Progress::Tunnel(Err(error))) => login_error = Some(error),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
-            if self.lock().stop {
+            if self.lock().lifecycle.is_stopped() {
                 break Err(ViewError::Lost("the viewer was closed".into()));
             }
             if let Some(direct_error) = &direct_error

@@ -75,7 +75,7 @@ impl Shared {
         let mut state = self.lock();
         let due = state.video_due.clone();
         loop {
-            if state.stop {
+            if state.lifecycle.is_stopped() {
                 return None;
             }
             if let Some(event) = state.viewers.shown.poll_video() {
@@ -89,7 +89,7 @@ impl Shared {
     /// needed. A whole drawing burst is presented first.
     fn answer(&self, connection: u32, tell: impl FnOnce(&mut State)) {
         let mut state = self.lock_for_next();
-        if state.viewers.connections() != connection || state.stop {
+        if state.viewers.connections() != connection || state.lifecycle.is_stopped() {
             return;
         }
         tell(&mut state);
