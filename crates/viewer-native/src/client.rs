@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormats, Selection};
-use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
 #[cfg(feature = "window")]
@@ -31,11 +30,15 @@ use crate::saved::CacheOptions;
 use crate::target::Target;
 
 pub use crate::news::{News, Status};
+pub use decoding::DecodeTimes;
+use decoding::Decoding;
+use hello_options::HelloOptions;
 use lifecycle::Lifecycle;
 use liveness::ConnectionWatch;
 pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
+use presenting::{PRESENT_WAIT_MAX, Presenting};
 use screen::ScreenRequests;
 use served::Served;
 use session_info::{SessionInfo, words_of_copying};
@@ -46,10 +49,13 @@ use transports::Transports;
 use viewers::Viewers;
 
 mod connection;
+mod decoding;
 mod files;
+mod hello_options;
 mod lifecycle;
 mod liveness;
 mod microphone;
+mod presenting;
 mod rechoose;
 mod rescue;
 mod screen;
@@ -65,10 +71,6 @@ mod transports;
 mod video;
 mod viewers;
 
-/// 4 ms, a quarter of a 60 Hz refresh: how long a complete drawing burst waits for the window's
-/// thread before the next is applied over it. If that thread waits for the display, bursts are
-/// merged instead.
-const PRESENT_WAIT_MAX: Duration = Duration::from_millis(4);
 /// 0.5 s: how long a closing viewer waits until its last messages are sent.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -160,17 +162,6 @@ pub enum Reconnect {
     Always,
 }
 
-/// Time spent decoding video since the viewer was started.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct DecodeTimes {
-    /// Frames decoded.
-    pub frames: u64,
-    /// Total decoding time.
-    pub total: Duration,
-    /// Time of the slowest frame.
-    pub longest: Duration,
-}
-
 /// The state that the threads share, behind one lock.
 #[derive(Debug)]
 pub struct State {
@@ -184,8 +175,8 @@ pub struct State {
     served: Served,
     /// Which transport is used, and what takes its place.
     pub(crate) transports: Transports,
-    /// Layout of the local keyboard, if known; sent on every connection.
-    layout: Option<KeyboardLayout>,
+    /// What each connection's hello says.
+    hello: HelloOptions,
     /// What the window asks of the session's screen.
     screen: ScreenRequests,
     /// What the session has told of itself.
@@ -196,24 +187,14 @@ pub struct State {
     pub(crate) sound: sound::Sound,
     microphone: microphone::Microphone,
     clock: Clock,
-    /// Wakes the video decoders.
-    video_due: Arc<Condvar>,
-    /// Time spent decoding.
-    pub decode_times: DecodeTimes,
-    /// A complete drawing burst is not overwritten, for at most [`PRESENT_WAIT_MAX`], before the
-    /// window has taken the news.
-    presents_whole_bursts: bool,
-    /// Wakes the reader once the news are taken.
-    taken: Arc<Condvar>,
+    /// The decoder's thread.
+    pub(crate) decoding: Decoding,
+    /// The wait for the window.
+    presenting: Presenting,
     /// Whether the session answers on it.
     watch: ConnectionWatch,
-    /// Instance number of this viewer, the same on each connection.
-    instance: [u8; INSTANCE_BYTES],
     /// Whether the threads go on.
     lifecycle: Lifecycle,
-    /// What the next connection does where the session is shown elsewhere; none once it was opened:
-    /// then the viewer only reconnects.
-    opening: Option<Opening>,
 }
 
 struct Shared {
@@ -249,14 +230,14 @@ impl State {
 
     /// Takes the news. The next drawing burst may be applied once the lock is free.
     pub(crate) fn take_news(&mut self) -> News {
-        self.taken.notify_all();
+        self.presenting.handle_taken();
         std::mem::take(&mut self.news)
     }
 
     /// From now on only whole drawing bursts are presented: the window takes the news, and presents
     /// them, as soon as it is woken.
     pub(crate) fn present_whole_bursts(&mut self) {
-        self.presents_whole_bursts = true;
+        self.presenting.present_whole_bursts();
     }
 
     /// Sets whether the window paints video frames itself, from viewer-core's layers.
@@ -309,14 +290,11 @@ impl State {
 
     /// Sets the local keyboard's layout; sent once, now or on connecting.
     pub fn set_layout(&mut self, layout: KeyboardLayout) {
-        if self.layout.as_ref() == Some(&layout) {
-            return;
-        }
-        if self.served.is_open() || self.viewers.is_pending() {
-            self.active().set_layout(layout.clone());
+        let changes = self.hello.set_layout(layout.clone());
+        if changes && (self.served.is_open() || self.viewers.is_pending()) {
+            self.active().set_layout(layout);
             self.flush();
         }
-        self.layout = Some(layout);
     }
 
     /// Requests a view; the framebuffer changes when the session has answered. False if that view
@@ -518,7 +496,7 @@ impl Client {
             news: News::default(),
             served: Served::default(),
             transports: Transports::default(),
-            layout: None,
+            hello: HelloOptions::new(random_number(), config.opening),
             screen: ScreenRequests::new(config.size, config.view),
             session: SessionInfo::default(),
             clipboard: Clipboard::default(),
@@ -526,14 +504,10 @@ impl Client {
             sound: sound::Sound::new(config.sound, clock),
             microphone: microphone::Microphone::new(config.microphone),
             clock,
-            video_due: Arc::default(),
-            decode_times: DecodeTimes::default(),
-            presents_whole_bursts: false,
-            taken: Arc::default(),
+            decoding: Decoding::default(),
+            presenting: Presenting::default(),
             watch: ConnectionWatch::new(),
-            instance: random_number(),
             lifecycle: Lifecycle::default(),
-            opening: Some(config.opening),
         };
         let shared = Arc::new(Shared {
             config,
@@ -626,7 +600,7 @@ impl Drop for Client {
         // The close message and all bytes before it are sent, then the writer closes the
         // connection.
         state.served.wake_writer();
-        state.video_due.notify_all();
+        state.decoding.wake();
         drop(state);
         self.shared.changed.notify_all();
         let has_ended = |state: &mut State| state.lifecycle.has_ended().then_some(());
@@ -716,9 +690,9 @@ impl Shared {
     /// [`PRESENT_WAIT_MAX`].
     fn lock_for_next(&self) -> MutexGuard<'_, State> {
         let state = self.lock();
-        let taken = state.taken.clone();
+        let taken = state.presenting.waits_for();
         let untaken = |state: &mut State| {
-            state.presents_whole_bursts && state.news.frame_end && !state.lifecycle.is_stopped()
+            state.presenting.waits(state.news.frame_end) && !state.lifecycle.is_stopped()
         };
         taken
             .wait_timeout_while(state, PRESENT_WAIT_MAX, untaken)

@@ -146,7 +146,7 @@ pub struct VideoReport {
 
 impl VideoReport {
     fn new(state: &State) -> VideoReport {
-        let (video, times) = (state.viewer().stats().video, state.decode_times);
+        let (video, times) = (state.viewer().stats().video, state.decoding.times());
         VideoReport {
             streams: video.streams,
             active: state.viewer().video_streams_active() as u64,

@@ -168,7 +168,8 @@ impl Shared {
                     report(SHOWN_ELSEWHERE);
                     state.news.tell(Some(SHOWN_ELSEWHERE.to_owned()));
                 }
-                state.opening = Some(if takes_over { Opening::TakeOver } else { Opening::Join });
+                let opening = if takes_over { Opening::TakeOver } else { Opening::Join };
+                state.hello.set_opening(opening);
                 !state.lifecycle.is_stopped()
             }
             CloseCode::Replaced => {
@@ -178,7 +179,7 @@ impl Shared {
                 while !state.lifecycle.is_stopped() && !state.lifecycle.take_retry() {
                     state = self.changed.wait(state).expect("no holder of this lock can panic");
                 }
-                state.opening = Some(Opening::TakeOver);
+                state.hello.set_opening(Opening::TakeOver);
                 !state.lifecycle.is_stopped()
             }
             _ => false,
@@ -406,18 +407,18 @@ impl Shared {
         let mut guard = self.lock();
         let state = &mut *guard;
         let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
-        let caps = caps | state.opening.map_or(0, Opening::caps) | state.sound.caps();
+        let caps = caps | state.hello.caps() | state.sound.caps();
         let caps = caps | state.files.caps() | state.microphone.caps();
         let mut viewer = new_viewer(state.screen.window(), self.config.clipboard, caps);
         viewer.want_sound(state.sound.want());
         state.clipboard.begin(&mut viewer);
-        viewer.set_instance(state.instance);
+        viewer.set_instance(state.hello.instance());
         state.viewers.begin(viewer, random_number());
         let viewer = state.viewers.active();
         if let Some(view) = state.screen.view() {
             viewer.set_view(view);
         }
-        if let Some(layout) = &state.layout {
+        if let Some(layout) = state.hello.layout() {
             viewer.set_layout(layout.clone());
         }
     }
@@ -529,7 +530,7 @@ impl Shared {
         };
         state.flush();
         if state.viewers.shown.has_video() {
-            state.video_due.notify_one();
+            state.decoding.wake();
         }
         let (wake, goes_on) = (state.news.is_worth_waking(), state.watch_path());
         let held = state.clock.now() - now;
@@ -634,7 +635,7 @@ impl State {
     /// The new connection has a screen: from now on it is shown.
     fn become_connected(&mut self) {
         self.status = Status::Connected;
-        self.opening = None;
+        self.hello.handle_opened();
         self.transports.end_switch();
         self.news.status = true;
         self.sound.begin_connection();

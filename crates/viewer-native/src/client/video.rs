@@ -4,13 +4,13 @@
 //! them. Knows streams; never what a frame covers. It holds the lock to take and to paint a frame,
 //! not to decode it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thinc_protocol::video::Codec;
 use thinc_video::Planes;
 use thinc_viewer_core::VideoEvent;
 
-use super::{DecodeTimes, Shared, State};
+use super::{Shared, State};
 use crate::video_decoder::{Decoded, Decoders};
 
 impl Shared {
@@ -46,7 +46,7 @@ impl Shared {
                         state.viewers.shown.reuse_video_buffer(data);
                         match decoded {
                             Decoded::Frame => {
-                                state.decode_times.count(took);
+                                state.decoding.count(took);
                                 let now = state.clock.now();
                                 if state.viewers.shown.is_video_frame_visible(serial) {
                                     state.viewers.shown.handle_video_planes(
@@ -73,7 +73,7 @@ impl Shared {
     /// Waits for work; returns it with its connection's number, None once the viewer is closed.
     fn next_video(&self) -> Option<(u32, VideoEvent)> {
         let mut state = self.lock();
-        let due = state.video_due.clone();
+        let due = state.decoding.waits_for();
         loop {
             if state.lifecycle.is_stopped() {
                 return None;
@@ -101,13 +101,5 @@ impl Shared {
         if wake {
             self.announce();
         }
-    }
-}
-
-impl DecodeTimes {
-    fn count(&mut self, took: Duration) {
-        self.frames += 1;
-        self.total += took;
-        self.longest = self.longest.max(took);
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn text(state: &State) -> String {
     let _ = writeln!(text, "packed   {packed}, unpacked {unpacked}");
     let _ = writeln!(text, "lossless {}", lossless(state.viewer().lossy().pixels(), size.area()));
     if stats.video.streams > 0 {
-        let (video, times) = (stats.video, state.decode_times);
+        let (video, times) = (stats.video, state.decoding.times());
         let mean = (times.frames > 0).then(|| times.total.as_micros() as u64 / times.frames.max(1));
         let (active, waiting) =
             (state.viewer().video_streams_active(), state.viewer().video_frames_waiting());

@@ -1,0 +1,84 @@
+//! Path 10/13: under client.rs; what this viewer says of itself and of its user when a connection
+//! is opened.
+//! It is the same on each connection, but for what happens to other viewers, which only the first
+//! one says. Knows the values; never the hello's bytes.
+
+use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::viewer::KeyboardLayout;
+
+use super::Opening;
+
+/// What a connection's hello, and the messages directly behind it, say of this viewer.
+#[derive(Debug)]
+pub(super) struct HelloOptions {
+    /// Instance number of this viewer, the same on each connection.
+    instance: [u8; INSTANCE_BYTES],
+    /// Layout of the local keyboard, if known.
+    layout: Option<KeyboardLayout>,
+    /// What the next connection does where the session is shown elsewhere; none once it was opened:
+    /// then the viewer only reconnects.
+    opening: Option<Opening>,
+}
+
+impl HelloOptions {
+    pub(super) fn new(instance: [u8; INSTANCE_BYTES], opening: Opening) -> HelloOptions {
+        HelloOptions { instance, layout: None, opening: Some(opening) }
+    }
+
+    pub(super) fn instance(&self) -> [u8; INSTANCE_BYTES] {
+        self.instance
+    }
+
+    pub(super) fn layout(&self) -> Option<&KeyboardLayout> {
+        self.layout.as_ref()
+    }
+
+    /// The keyboard has this layout now; false if it has it already.
+    pub(super) fn set_layout(&mut self, layout: KeyboardLayout) -> bool {
+        let changes = self.layout.as_ref() != Some(&layout);
+        self.layout = Some(layout);
+        changes
+    }
+
+    /// Capabilities that say what happens to other viewers.
+    pub(super) fn caps(&self) -> u32 {
+        self.opening.map_or(0, Opening::caps)
+    }
+
+    /// The user has chosen what happens to other viewers.
+    pub(super) fn set_opening(&mut self, opening: Opening) {
+        self.opening = Some(opening);
+    }
+
+    /// The session was opened: later connections close no viewers.
+    pub(super) fn handle_opened(&mut self) {
+        self.opening = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thinc_protocol::viewer::ViewerCaps;
+
+    #[test]
+    fn only_the_first_connection_takes_a_session_over_unless_the_user_wants_it_back() {
+        let mut options = HelloOptions::new([1; INSTANCE_BYTES], Opening::TakeOver);
+        let takes_over = ViewerCaps::OPENS | ViewerCaps::TAKES_OVER;
+        assert_eq!(options.caps(), takes_over);
+        options.handle_opened();
+        assert_eq!(options.caps(), 0);
+        options.set_opening(Opening::TakeOver);
+        assert_eq!(options.caps(), takes_over);
+        assert_eq!(options.instance(), [1; INSTANCE_BYTES]);
+    }
+
+    #[test]
+    fn a_layout_is_told_when_it_changes() {
+        let mut options = HelloOptions::new([1; INSTANCE_BYTES], Opening::Default);
+        let layout = |name: &str| crate::script::parse_layout(name).expect("a layout");
+        assert!(options.set_layout(layout("us")) && !options.set_layout(layout("us")));
+        assert!(options.set_layout(layout("de")));
+        assert_eq!(options.layout(), Some(&layout("de")));
+    }
+}
