@@ -140,10 +140,7 @@ impl App<'_> {
         self.mouse.set_relative_mouse_mode(self.panes[index].window(), false);
         // Where the session's pointer is now, only the session knows.
         self.pointer.forget_position();
-        if self.notice.as_ref().is_some_and(|(words, _)| words == CAPTURED) {
-            self.notice = None;
-            self.redraw = true;
-        }
+        self.drawing.redraw_if(self.messages.withdraw_notice(CAPTURED));
     }
 
     /// An application moved the session's pointer. A captured one follows once it is given back.

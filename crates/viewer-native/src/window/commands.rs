@@ -5,7 +5,6 @@
 use std::time::Instant;
 
 use super::App;
-use super::menu::Menu;
 use super::people::PeoplePage;
 use super::shortcuts::Command;
 
@@ -21,13 +20,11 @@ impl App<'_> {
                 }
             }
             Command::Statistics => {
-                self.statistics = !self.statistics;
-                self.statistics_at = Instant::now();
-                self.redraw = true;
+                self.statistics.toggle(Instant::now());
+                self.drawing.redraw();
             }
             Command::LossyAreas => {
-                self.marks_lossy = !self.marks_lossy;
-                self.redraw = true;
+                self.drawing.toggle_lossy_marks();
             }
             Command::Grab => {
                 let on = !self.keyboard.is_grabbed();
@@ -38,11 +35,16 @@ impl App<'_> {
                 self.show_notice(words.to_owned());
             }
             Command::Menu => {
-                let menu = self.menu.is_none().then(Menu::default);
-                self.open_menu(menu, None);
+                if self.menus.is_open() {
+                    self.menus.close();
+                } else {
+                    self.menus.open(None);
+                }
+                self.handle_menu_change();
             }
             Command::People => {
-                self.open_menu(Some(Menu::default()), Some(PeoplePage::default()));
+                self.menus.open(Some(PeoplePage::default()));
+                self.handle_menu_change();
             }
             Command::Retry => self.client.retry_now(),
             Command::Mute => {
@@ -58,7 +60,7 @@ impl App<'_> {
             Command::Microphone => {
                 let words = self.client.lock().toggle_microphone();
                 self.show_notice(words.to_owned());
-                self.has_microphone_news = true;
+                self.microphone.handle_news(true);
             }
             Command::Copying => {
                 let words = self.client.lock().choose_copying();
@@ -80,11 +82,9 @@ impl App<'_> {
         }
     }
 
-    /// Opens the menu, with a page of it, or closes it.
-    fn open_menu(&mut self, menu: Option<Menu>, page: Option<PeoplePage>) {
-        self.menu = menu;
-        self.people_page = page;
-        self.redraw = true;
+    /// The menu was opened or closed by a shortcut.
+    fn handle_menu_change(&mut self) {
+        self.drawing.redraw();
         // The session must not keep Ctrl and Alt, which opened the menu, pressed.
         self.release_all();
         self.sync_locks();

@@ -2,19 +2,14 @@
 //! those that the session sends, and about the microphone. From SDL's events and the viewer's
 //! commands, to client.rs. Knows paths and words; never what is in a file.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sdl3::keyboard::{Keycode, Mod};
 use thinc_protocol::file::FilePurpose;
-use thinc_region::Size;
 
 use super::shortcuts::{FilesCommand, answers_question};
 use super::{App, drop_place};
 use crate::client::State;
-use crate::overlay::Panel;
-
-/// Half a second: nobody reads a question and answers it sooner.
-const ANSWER_TIME_MIN: Duration = Duration::from_millis(500);
 
 impl App<'_> {
     /// All files of a drop on this window are known.
@@ -37,32 +32,26 @@ impl App<'_> {
         keycode: Option<Keycode>,
         keymod: Mod,
     ) -> Option<FilesCommand> {
-        self.question.as_ref().and_then(|_| answers_question(keycode, keymod))
+        self.questions.asked().and_then(|_| answers_question(keycode, keymod))
     }
 
-    /// What the user is asked now. A question that is shown stays until it is answered, so that
-    /// nobody answers another one.
+    /// What the user is asked now.
     pub(super) fn ask(&mut self, state: &State) {
-        let questions = [state.microphone_question(), state.files_question()];
-        let is_shown = |question: &&Option<String>| **question == self.question;
-        let shown = questions.iter().find(is_shown).cloned().flatten();
-        let question = shown.or_else(|| questions.into_iter().flatten().next());
-        if question != self.question {
-            (self.question, self.asked_at) = (question, Instant::now());
-            self.redraw = true;
-        }
+        let open = [state.microphone_question(), state.files_question()];
+        self.drawing.redraw_if(self.questions.set(open, Instant::now()));
     }
 
     pub(super) fn handle_files(&mut self, command: FilesCommand) {
         let mut state = self.client.lock();
-        if let Some(question) = self.question.as_ref().filter(|_| command != FilesCommand::Show) {
+        if command != FilesCommand::Show && self.questions.asked().is_some() {
             let takes = command == FilesCommand::Take;
-            if self.asked_at.elapsed() < ANSWER_TIME_MIN {
-                // The keys were for something else.
-            } else if self.question == state.microphone_question() {
-                state.answer_microphone(takes);
-            } else {
-                state.answer_files(takes, question);
+            // Otherwise the keys were for something else.
+            if let Some(question) = self.questions.answered(Instant::now()) {
+                if state.microphone_question().as_deref() == Some(question) {
+                    state.answer_microphone(takes);
+                } else {
+                    state.answer_files(takes, question);
+                }
             }
             return;
         }
@@ -78,17 +67,6 @@ impl App<'_> {
         };
         drop(state);
         self.show_notice(words);
-    }
-
-    /// The question, where it hides the least of what the user does.
-    pub(super) fn draw_question(&mut self, window: Size, dot: u32) {
-        let Some(question) = self.question.as_ref().filter(|_| self.message.is_none()) else {
-            return;
-        };
-        let panel = Panel::draw_within(question, dot * 2, window.width);
-        let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-        let y = (window.height as i32 - panel.size.height as i32).max(0) / 4;
-        self.panels.push((panel, x, y));
     }
 }
 

@@ -8,13 +8,15 @@ use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Size};
 
 use super::App;
+use super::drawing::{Placed, in_middle};
 use super::entries::{self, Entry};
-use super::people;
+use super::people::{self, PeoplePage};
 use super::shortcuts::{Command, FilesCommand, is_modifier};
 use super::zoom::Step;
 use crate::client::State;
 use crate::keys;
 use crate::overlay::Panel;
+use crate::people::PeopleList;
 
 /// Effect of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,6 +315,78 @@ pub(super) fn moves(keycode: Option<Keycode>) -> bool {
     )
 }
 
+/// The menu and its page of people, while they are open.
+#[derive(Debug, Default)]
+pub(super) struct Menus {
+    menu: Option<Menu>,
+    page: Option<PeoplePage>,
+}
+
+impl Menus {
+    pub(super) fn is_open(&self) -> bool {
+        self.menu.is_some()
+    }
+
+    /// Opens the menu, with a page of it.
+    pub(super) fn open(&mut self, page: Option<PeoplePage>) {
+        *self = Menus { menu: Some(Menu::default()), page };
+    }
+
+    pub(super) fn close(&mut self) {
+        *self = Menus::default();
+    }
+
+    /// The windows have lost the focus. An answer to what the page has asked for still counts.
+    pub(super) fn hide(&mut self) {
+        self.menu = None;
+    }
+
+    /// The page, if there is one.
+    pub(super) fn page(&mut self) -> Option<&mut PeoplePage> {
+        self.page.as_mut()
+    }
+
+    /// The choice of a key.
+    fn handle(&mut self, pressed: Pressed) -> Option<Choice> {
+        self.menu.as_mut()?.handle(pressed)
+    }
+
+    /// The choice of a press at a point of the window; None: of one elsewhere.
+    fn press(&mut self, at: Option<(i32, i32)>) -> Option<Choice> {
+        let menu = self.menu.as_mut()?;
+        at.map_or(Some(Choice::Close), |(x, y)| menu.press(x, y))
+    }
+
+    /// Draws what is open; returns the panel, and what it says of itself.
+    fn draw(
+        &mut self,
+        people: &PeopleList,
+        say: &impl Fn(Entry) -> String,
+        window: Size,
+        dot: u32,
+    ) -> Option<(Placed, String)> {
+        let menu = self.menu.as_mut()?;
+        let (lines, said) = match &self.page {
+            Some(page) => {
+                let text = page.text(people, people::since_1970_s());
+                (vec![(Target::Title, text)], "People in this session".to_owned())
+            }
+            None => {
+                let columns = Panel::columns(dot, window.width);
+                let lines = menu.lines(say, columns, Panel::lines(dot, window.height));
+                (lines, menu.selected(say))
+            }
+        };
+        let (targets, lines): (_, Vec<String>) = lines.into_iter().unzip();
+        let panel = Panel::draw_within(&lines.join("\n"), dot, window.width);
+        let x = in_middle(window.width, panel.size.width);
+        let y = in_middle(window.height, panel.size.height);
+        let place = panel.size.rect().translate(x, y);
+        *menu = Menu { at: menu.at, place, dot, targets };
+        Some(((panel, x, y), said))
+    }
+}
+
 impl App<'_> {
     /// A key was pressed while the menu is open.
     pub(super) fn choose(&mut self, keycode: Option<Keycode>, keymod: Mod) {
@@ -333,11 +407,11 @@ impl App<'_> {
                 .filter(|character| character.is_ascii_graphic())
                 .map_or(Pressed::Other, Pressed::Character),
         };
-        if self.people_page.is_some() {
+        if self.menus.page().is_some() {
             return self.choose_people(pressed);
         }
-        self.redraw = true;
-        if let Some(choice) = self.menu.as_mut().and_then(|menu| menu.handle(pressed)) {
+        self.drawing.redraw();
+        if let Some(choice) = self.menus.handle(pressed) {
             self.carry_out(choice);
         }
     }
@@ -347,18 +421,15 @@ impl App<'_> {
         let is_front = self.pane_of(window_id) == Some(self.front);
         let density = self.front().window().pixel_density();
         let (x, y) = ((x * density) as i32, (y * density) as i32);
-        let Some(menu) = &mut self.menu else { return };
-        self.redraw = true;
-        let choice = if is_front { menu.press(x, y) } else { Some(Choice::Close) };
-        if let Some(choice) = choice {
+        self.drawing.redraw();
+        if let Some(choice) = self.menus.press(is_front.then_some((x, y))) {
             self.carry_out(choice);
         }
     }
 
     fn carry_out(&mut self, choice: Choice) {
         if !choice.keeps_menu() {
-            self.menu = None;
-            self.people_page = None;
+            self.menus.close();
         }
         match choice {
             Choice::Send(names) => {
@@ -377,34 +448,18 @@ impl App<'_> {
     }
 
     /// Draws the menu, and says its selected row in the window's title, which screen readers read.
-    pub(super) fn draw_menu(&mut self, state: &State, window: Size, dot: u32) {
+    pub(super) fn draw_menu(&mut self, state: &State, window: Size, dot: u32) -> Option<Placed> {
         let say = |entry| entries::words_of(entry, state).to_string();
-        let menu = self.menu.as_ref().filter(|_| self.message.is_none());
-        let (lines, said) = match (menu, &self.people_page) {
-            (None, _) => (Vec::new(), String::new()),
-            (Some(_), Some(page)) => {
-                let text = page.text(state.session.people(), people::since_1970_s());
-                (vec![(Target::Title, text)], "People in this session - ".to_owned())
-            }
-            (Some(menu), None) => {
-                let columns = Panel::columns(dot, window.width);
-                let lines = menu.lines(&say, columns, Panel::lines(dot, window.height));
-                (lines, format!("{} - ", menu.selected(&say)))
-            }
+        let drawn = if self.messages.hides_others() {
+            None
+        } else {
+            self.menus.draw(state.session.people(), &say, window, dot)
         };
-        if let Some(menu) = self.menu.as_mut().filter(|_| !lines.is_empty()) {
-            let (targets, lines): (_, Vec<String>) = lines.into_iter().unzip();
-            let panel = Panel::draw_within(&lines.join("\n"), dot, window.width);
-            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            let y = (window.height as i32 - panel.size.height as i32).max(0) / 2;
-            let place = panel.size.rect().translate(x, y);
-            *menu = Menu { at: menu.at, place, dot, targets };
-            self.panels.push((panel, x, y));
-        }
-        if said != self.menu_said {
-            self.menu_said = said;
+        let (panel, said) = drawn.unzip();
+        if self.titles.set_menu(&said.unwrap_or_default()) {
             self.name_windows();
         }
+        panel
     }
 }
 

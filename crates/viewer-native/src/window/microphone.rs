@@ -13,6 +13,7 @@ use thinc_region::Size;
 use thinc_sound::RATE;
 
 use super::App;
+use super::drawing::Placed;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::microphone::MicrophoneEncoder;
@@ -49,15 +50,36 @@ pub(super) struct WindowMicrophone {
     sdl: sdl3::Sdl,
     /// What it is open for. Paused before it is dropped, as the playback's is.
     open: Option<(MicrophoneWant, ManuallyDrop<Stream>)>,
+    /// What is wanted may have changed since the device was last looked after.
+    has_news: bool,
 }
 
 impl WindowMicrophone {
     pub(super) fn new(sdl: &sdl3::Sdl) -> WindowMicrophone {
-        WindowMicrophone { sdl: sdl.clone(), open: None }
+        WindowMicrophone { sdl: sdl.clone(), open: None, has_news: false }
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// What is wanted may have changed.
+    pub(super) fn handle_news(&mut self, news: bool) {
+        self.has_news |= news;
+    }
+
+    /// True once after that.
+    fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
+    }
+
+    /// The mark, in the corner where the statistics are not.
+    pub(super) fn draw_mark(&self, window: Size, dot: u32) -> Option<Placed> {
+        self.is_open().then(|| {
+            let panel = Panel::draw_within(MARK, dot * 2, window.width);
+            let x = (window.width as i32 - panel.size.width as i32 - 8).max(0);
+            (panel, x, 8)
+        })
     }
 
     /// Opens or closes the device as it is wanted now; words for the user if that changed
@@ -116,28 +138,15 @@ impl WindowMicrophone {
 impl App<'_> {
     /// Opens or closes the microphone, and shows its mark.
     pub(super) fn follow_microphone(&mut self) {
-        if !std::mem::take(&mut self.has_microphone_news) {
+        if !self.microphone.take_news() {
             return;
         }
         let words = self.microphone.follow(self.client);
         if let Some(words) = words {
             self.show_notice(words);
+            self.titles.set_microphone(self.microphone.is_open());
             self.name_windows();
         }
-        self.redraw = true;
-    }
-
-    /// The mark, in the corner where the statistics are not.
-    pub(super) fn draw_microphone_mark(&mut self, window: Size, dot: u32) {
-        if self.microphone.is_open() {
-            let panel = Panel::draw_within(MARK, dot * 2, window.width);
-            let x = (window.width as i32 - panel.size.width as i32 - 8).max(0);
-            self.panels.push((panel, x, 8));
-        }
-    }
-
-    /// How a window's title begins while the microphone is open: screen readers read titles.
-    pub(super) fn title_mark(&self) -> &'static str {
-        if self.microphone.is_open() { "Microphone on - " } else { "" }
+        self.drawing.redraw();
     }
 }

@@ -7,6 +7,7 @@ mod capture;
 mod clipboard;
 mod commands;
 mod cursor;
+mod drawing;
 mod drop_place;
 mod entries;
 mod files;
@@ -24,6 +25,7 @@ mod keyboard;
 mod layout;
 mod menu;
 mod message;
+mod messages;
 mod microphone;
 mod modified_buttons;
 mod panes;
@@ -31,15 +33,17 @@ mod people;
 mod place_view;
 mod pointer;
 mod present;
+mod questions;
 mod shortcuts;
 mod sound;
 mod statistics;
+mod titles;
+mod waker;
 mod zoom;
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use sdl3::event::{Event, EventSender};
@@ -56,7 +60,6 @@ use crate::client::{
 use crate::compose::Scene;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
-use crate::overlay::Panel;
 use crate::report::Report;
 use crate::saved::CacheOptions;
 use crate::target::Target;
@@ -65,26 +68,26 @@ use crate::view::ViewChoice;
 use capture::Capture;
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
+use drawing::{Drawing, Placed, due_in};
 use keyboard::{Keyboard, TextInput};
-use menu::Menu;
+use menu::Menus;
+use messages::{Messages, message_of};
 use microphone::WindowMicrophone;
 use modified_buttons::{GrabbedPointer, ModifiedButtons};
 use panes::Pane;
-use people::{PeoplePage, Pointers};
+use people::Pointers;
 use pointer::Pointer;
 use present::Drawn;
+use questions::Questions;
 use shortcuts::{closes_announcement, shortcut};
 use sound::WindowSound;
+use statistics::StatisticsPanel;
+use titles::Titles;
+use waker::Waker;
 use zoom::Zoom;
 
 pub use message::show_error;
 pub use panes::WindowMode;
-
-/// 1 s: how often the statistics are redrawn, and a round trip measured, while they are shown and
-/// nothing else happens.
-const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
-/// 6 s: how long a notice is shown; enough to read two lines.
-const NOTICE_SHOWN: Duration = Duration::from_secs(6);
 
 /// How the window is started.
 #[derive(Clone, Debug)]
@@ -158,19 +161,10 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
 fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, ViewError> {
     let host = target.host();
     let limit = target.connect_limit(options.timeout);
-    let sender: Arc<OnceLock<EventSender>> = Arc::default();
-    let pending = Arc::new(AtomicBool::new(false));
+    let waker = Arc::<Waker>::default();
     let wake: Arc<dyn Fn() + Send + Sync> = {
-        let (sender, pending) = (sender.clone(), pending.clone());
-        Arc::new(move || {
-            if let Some(sender) = sender.get()
-                && !pending.swap(true, Ordering::AcqRel)
-                && sender.push_custom_event(Wake).is_err()
-            {
-                // The queue is full or SDL is shutting down; the next news tries again.
-                pending.store(false, Ordering::Release);
-            }
-        })
+        let waker = waker.clone();
+        Arc::new(move || waker.wake())
     };
     let config = ClientConfig {
         target,
@@ -217,7 +211,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     events.register_custom_event::<LayoutChanged>().map_err(|error| window_error(&error))?;
     events.register_custom_event::<GrabbedPointer>().map_err(|error| window_error(&error))?;
     let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
-    let _ = sender.set(events.event_sender());
+    let sender = events.event_sender();
+    waker.connect(move || sender.push_custom_event(Wake).is_ok());
 
     let panes = panes::open(&video, &host, size, options)?;
     if panes.is_empty() {
@@ -227,7 +222,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     client.lock().present_whole_bursts();
     let mut app = App {
         client: &client,
-        pending: &pending,
+        waker: &waker,
         video: &video,
         options,
         panes: ManuallyDrop::new(panes),
@@ -241,34 +236,21 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         modified_buttons: ModifiedButtons::start(driver, events.event_sender()),
         mouse_at: (0, 0.0, 0.0),
         zoom: Zoom::new(options.view),
-        statistics: options.statistics,
-        marks_lossy: false,
-        panels: Vec::new(),
-        message: None,
-        announcement: None,
-        host,
+        statistics: StatisticsPanel::new(options.statistics, Instant::now()),
+        drawing: Drawing::new(),
+        messages: Messages::default(),
+        questions: Questions::default(),
+        menus: Menus::default(),
+        titles: Titles::new(host),
         ended: None,
         quit: false,
-        dimmed: false,
-        redraw: true,
-        row: Vec::new(),
-        statistics_at: Instant::now(),
         connections: 0,
-        menu: None,
-        menu_said: String::new(),
-        people_page: None,
         pointers: Pointers::default(),
-        title: String::new(),
         input: sdl.keyboard(),
         text_input: video.text_input(),
-        notice: None,
         drops: Vec::new(),
-        question: None,
-        asked_at: Instant::now(),
         sound: WindowSound::new(&sdl, wake.clone()),
-        has_sound_arrived: false,
         microphone: WindowMicrophone::new(&sdl),
-        has_microphone_news: false,
         clipboard: WindowClipboard::join(
             &client,
             options.clipboard,
@@ -339,7 +321,7 @@ fn wait_for_screen(client: &Client, timeout: Duration) -> Result<Size, ViewError
 
 struct App<'a> {
     client: &'a Client,
-    pending: &'a AtomicBool,
+    waker: &'a Waker,
     video: &'a sdl3::VideoSubsystem,
     options: &'a WindowOptions,
     panes: ManuallyDrop<Vec<Pane>>,
@@ -355,49 +337,33 @@ struct App<'a> {
     /// The mouse's last position reported by SDL: the window, and the point in it.
     mouse_at: (u32, f32, f32),
     zoom: Zoom,
-    statistics: bool,
-    /// Lossy pixels are marked.
-    marks_lossy: bool,
-    /// Statistics, then the message and the notice, with their positions; drawn when they change.
-    panels: Vec<(Panel, i32, i32)>,
-    message: Option<String>,
-    /// Of the session or its administrator; until it is closed.
-    announcement: Option<String>,
-    host: String,
+    statistics: StatisticsPanel,
+    drawing: Drawing,
+    messages: Messages,
+    questions: Questions,
+    menus: Menus,
+    titles: Titles,
     ended: Option<ViewError>,
     quit: bool,
-    /// The framebuffer is stale and drawn dimmed.
-    dimmed: bool,
-    /// The whole window has to be redrawn.
-    redraw: bool,
-    row: Vec<u32>,
-    statistics_at: Instant,
     /// Connection number for which title, size and buttons were set.
     connections: u32,
-    /// The viewer's menu is open and takes keys.
-    menu: Option<Menu>,
-    /// What the titles say of it.
-    menu_said: String,
-    /// The menu shows who is there.
-    people_page: Option<PeoplePage>,
     /// The others' pointers.
     pointers: Pointers,
-    /// The window's title, while nothing is being composed.
-    title: String,
     input: sdl3::keyboard::KeyboardUtil,
     text_input: sdl3::keyboard::TextInputUtil,
-    /// Notice at the window's lower edge, and its expiry.
-    notice: Option<(String, Instant)>,
     /// Files of a drop that is not complete.
     drops: Vec<PathBuf>,
-    /// What the user is asked, and since when.
-    question: Option<String>,
-    asked_at: Instant,
     clipboard: WindowClipboard,
     sound: WindowSound,
-    has_sound_arrived: bool,
     microphone: WindowMicrophone,
-    has_microphone_news: bool,
+}
+
+/// What has become of each window that was to be drawn.
+struct DrawnPanes {
+    /// They have to be presented: these rectangles were drawn.
+    drawn: Vec<(usize, Vec<Rect>)>,
+    /// Their presenters have failed for good.
+    failed: Vec<usize>,
 }
 
 impl App<'_> {
@@ -420,18 +386,19 @@ impl App<'_> {
             Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
                 self.flush_pointer();
                 // A held arrow goes on in the menu; a fast second press is a repeat to SDL too.
-                let moves = self.menu.is_some() && menu::moves(keycode);
+                let moves = self.menus.is_open() && menu::moves(keycode);
                 if repeat && !moves {
                     self.with_keyboard(|keyboard, out| {
                         keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
                     });
-                } else if self.announcement.is_some() && closes_announcement(keycode, keymod) {
-                    (self.announcement, self.redraw) = (None, true);
+                } else if self.messages.has_announcement() && closes_announcement(keycode, keymod) {
+                    self.messages.close_announcement();
+                    self.drawing.redraw();
                 } else if let Some(answer) = self.answer_to_question(keycode, keymod) {
                     self.handle_files(answer);
                 } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
-                } else if self.menu.is_some() {
+                } else if self.menus.is_open() {
                     self.choose(keycode, keymod);
                 } else {
                     self.with_keyboard(|keyboard, out| {
@@ -440,7 +407,7 @@ impl App<'_> {
                 }
             }
             Event::TextInput { text, .. } => {
-                if self.menu.is_none()
+                if !self.menus.is_open()
                     && let Err(too_long) =
                         self.with_keyboard(|keyboard, out| keyboard.text(&text, out))
                 {
@@ -462,7 +429,7 @@ impl App<'_> {
                 self.modified_buttons.set_inside(self.is_inside(window_id, x, y));
                 self.pointer.handle_motion(self.screen_at(window_id, x, y));
             }
-            Event::MouseButtonDown { window_id, x, y, .. } if self.menu.is_some() => {
+            Event::MouseButtonDown { window_id, x, y, .. } if self.menus.is_open() => {
                 self.press_menu(window_id, x, y);
             }
             Event::MouseButtonDown { window_id, mouse_btn, x, y, timestamp, .. } => {
@@ -477,7 +444,7 @@ impl App<'_> {
                     self.send(event);
                 }
             }
-            Event::FingerDown { window_id, x, y, .. } if self.menu.is_some() => {
+            Event::FingerDown { window_id, x, y, .. } if self.menus.is_open() => {
                 let (width, height) = self.front().window().size();
                 self.press_menu(window_id, x * width as f32, y * height as f32);
             }
@@ -496,7 +463,7 @@ impl App<'_> {
             Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
                 self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
-                self.redraw = true;
+                self.drawing.redraw();
             }
             _ => {
                 if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
@@ -531,14 +498,13 @@ impl App<'_> {
 
     /// Shows a notice for a while.
     fn show_notice(&mut self, words: String) {
-        self.notice = Some((words, Instant::now() + NOTICE_SHOWN));
-        self.redraw = true;
+        self.messages.show_notice(words, Instant::now());
+        self.drawing.redraw();
     }
 
     /// Starts the audio device if there is sound, and stops it if there is none.
     fn follow_sound(&mut self) {
-        let has_arrived = std::mem::take(&mut self.has_sound_arrived);
-        if let Some(words) = self.sound.follow(self.client, has_arrived) {
+        if let Some(words) = self.sound.follow(self.client) {
             self.show_notice(words);
         }
     }
@@ -560,8 +526,7 @@ impl App<'_> {
     /// Shows the text being composed in the title, because the overlay's font has no glyphs for it.
     /// The candidate list opens at the last click.
     fn show_composition(&mut self, text: &str) {
-        let title =
-            if text.is_empty() { self.title.clone() } else { format!("{text} - {}", self.title) };
+        let title = self.titles.of_composition(text);
         let _ = self.front().presenter.window_mut().set_title(&title);
     }
 
@@ -634,7 +599,7 @@ impl App<'_> {
 
     /// Takes the client's news, and presents what is due.
     fn handle_news(&mut self, pump: &sdl3::EventPump) {
-        self.pending.store(false, Ordering::Release);
+        self.waker.handle_woken();
         let client = self.client;
         let mut state = client.lock();
         let news = state.take_news();
@@ -660,66 +625,18 @@ impl App<'_> {
         if renamed {
             self.show_name(state.session.name());
         }
-        self.has_sound_arrived |= news.sound;
-        self.redraw |= (players || people) && self.menu.is_some();
-        self.has_microphone_news |= microphone;
+        self.sound.handle_news(news.sound);
+        self.drawing.redraw_if((players || people) && self.menus.is_open());
+        self.microphone.handle_news(microphone);
         if news.files || microphone {
             self.ask(&state);
         }
         if let Some(announcement) = announcement {
-            crate::news::add_announcement(&mut self.announcement, &announcement);
-            self.redraw = true;
+            self.messages.announce(&announcement);
+            self.drawing.redraw();
         }
         if status {
-            let (is_unresponsive, buffers) = (state.is_unresponsive(), state.can_buffer_input());
-            self.message = match &mut state.status {
-                // Short: it may be over before a sentence is read, and it covers the user's work.
-                Status::Connected if is_unresponsive => Some("No answer".to_owned()),
-                Status::Connecting | Status::Connected => None,
-                Status::TakenOver => Some(crate::news::TAKEN_OVER.to_owned()),
-                Status::Lost { why, attempts } => Some(format!(
-                    "Connection to {} lost: {why}\n{}. Reconnecting{}. Ctrl+Alt+R: now, \
-                        Ctrl+Alt+Q: close",
-                    self.host,
-                    if buffers {
-                        "What you type is sent when it is back"
-                    } else {
-                        "What you type is not sent"
-                    },
-                    if *attempts > 1 { format!(" (attempt {attempts})") } else { String::new() },
-                )),
-                Status::Ended(error) => {
-                    let error = std::mem::replace(error, ViewError::Lost("over".to_owned()));
-                    if matches!(error, ViewError::Closed { code: CloseCode::SessionEnded, .. }) {
-                        self.quit = true;
-                    } else {
-                        crate::error::report(&error);
-                    }
-                    let text = format!("{error}\nCtrl+Alt+Q: close");
-                    self.ended = Some(error);
-                    Some(text)
-                }
-            };
-            if state.is_connected()
-                && std::mem::replace(&mut self.connections, state.viewers.connections())
-                    != state.viewers.connections()
-            {
-                // Pressed buttons belong to the previous connection; keys stay down until the user
-                // releases them.
-                self.keyboard.forget_locks();
-                self.pointer.forget();
-                self.show_name(state.session.name());
-                if self.has_displays()
-                    || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
-                {
-                    // The window may be smaller than the session.
-                    self.tell_size(&mut state);
-                }
-            }
-            if !state.is_connected() {
-                self.release_pointer();
-            }
-            self.redraw = true;
+            self.handle_status(&mut state);
         }
         if geometry.is_some()
             || displays
@@ -744,19 +661,56 @@ impl App<'_> {
         self.handle_people(&state, people, &shared, pointers);
         if let Some(words) = notice {
             self.show_notice(words);
-        } else if self.notice.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
-            self.notice = None;
-            self.redraw = true;
+        } else {
+            self.drawing.redraw_if(self.messages.expire_notice(Instant::now()));
         }
-        let refresh = self.statistics && self.statistics_at.elapsed() >= STATISTICS_INTERVAL;
-        if frame_end || self.redraw || refresh {
-            if refresh {
-                self.statistics_at = Instant::now();
-            }
-            if let Err(error) = self.present(pump, state) {
+        let refresh = self.statistics.take_due(Instant::now());
+        if (frame_end || self.drawing.is_due() || refresh)
+            && let Err(error) = self.present(pump, state)
+        {
+            crate::error::report(&error);
+            self.drawing.redraw();
+        }
+    }
+
+    /// The state of the connection has changed.
+    fn handle_status(&mut self, state: &mut State) {
+        let (is_unresponsive, buffers) = (state.is_unresponsive(), state.can_buffer_input());
+        let host = self.titles.host();
+        self.messages.set_status(message_of(&state.status, host, is_unresponsive, buffers));
+        if let Status::Ended(error) = &mut state.status {
+            let error = std::mem::replace(error, ViewError::Lost("over".to_owned()));
+            if matches!(error, ViewError::Closed { code: CloseCode::SessionEnded, .. }) {
+                self.quit = true;
+            } else {
                 crate::error::report(&error);
-                self.redraw = true;
             }
+            self.ended = Some(error);
+        }
+        if state.is_connected() {
+            self.handle_connection(state);
+        } else {
+            self.release_pointer();
+        }
+        self.drawing.redraw();
+    }
+
+    /// There is a connection, which may be another than before.
+    fn handle_connection(&mut self, state: &mut State) {
+        let connections = state.viewers.connections();
+        if std::mem::replace(&mut self.connections, connections) == connections {
+            return;
+        }
+        // Pressed buttons belong to the previous connection; keys stay down until the user releases
+        // them.
+        self.keyboard.forget_locks();
+        self.pointer.forget();
+        self.show_name(state.session.name());
+        if self.has_displays()
+            || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
+        {
+            // The window may be smaller than the session.
+            self.tell_size(state);
         }
     }
 
@@ -766,64 +720,22 @@ impl App<'_> {
         pump: &sdl3::EventPump,
         mut state: MutexGuard<'_, State>,
     ) -> Result<(), ViewError> {
-        let has_pixels = |pane: &Pane| pane.open && pane.placement.window.area() > 0;
-        if !self.panes.iter().any(has_pixels) {
+        if !self.panes.iter().any(Pane::is_visible) {
             return Ok(());
         }
         let damage = state.take_damage();
         self.panes.iter_mut().for_each(|pane| pane.presenter.handle_damage(&damage));
-        let mut panels = Region::default();
-        for (panel, x, y) in &self.panels {
-            panels.add_rect(panel_rect(panel, *x, *y));
-        }
         // After a loss the framebuffer is stale until the session's first burst.
-        let stale = !state.is_connected() || state.viewer().stats().frames == 0;
-        self.redraw |= std::mem::replace(&mut self.dimmed, stale) != stale;
-        self.draw_panels(&state);
-        for (panel, x, y) in &self.panels {
-            panels.add_rect(panel_rect(panel, *x, *y));
-        }
-        let redraw = std::mem::take(&mut self.redraw);
-        let (mut drawn, mut failed) = (Vec::new(), Vec::new());
-        for (index, pane) in self.panes.iter_mut().enumerate().filter(|(_, pane)| has_pixels(pane))
-        {
-            let (window, is_front) = (pane.placement.window.rect(), index == self.front);
-            let due: Region = if redraw {
-                window.into()
-            } else {
-                let mut due: Region =
-                    damage.rects().iter().map(|rect| pane.placement.cover(rect)).collect();
-                panels.rects().iter().filter(|_| is_front).for_each(|rect| due.add_rect(*rect));
-                due
-            };
-            let due: Vec<Rect> = due
-                .rects()
-                .iter()
-                .map(|rect| rect.intersect(&window))
-                .filter(|rect| !rect.is_empty())
-                .collect();
-            let scene = Scene {
-                placement: pane.placement,
-                screen: state.viewer().framebuffer().pixels(),
-                dimmed: self.dimmed,
-                marked: self.marks_lossy.then(|| state.viewer().lossy()),
-                panels: if is_front { &self.panels } else { &[] },
-            };
-            if due.is_empty() {
-                continue;
-            }
-            match pane.presenter.draw(pump, &due, (state.viewer(), &scene), &mut self.row)? {
-                Drawn::Whole => drawn.push((index, due)),
-                Drawn::Later => {}
-                Drawn::Never => failed.push(index),
-            }
-        }
+        self.drawing.set_dimmed(!state.is_connected() || state.viewer().stats().frames == 0);
+        let panels = self.panels(&state);
+        let covered = self.drawing.set_panels(panels);
+        let DrawnPanes { drawn, failed } = self.draw(pump, &state, &damage, &covered)?;
         if !failed.is_empty() {
             for index in failed {
                 self.panes[index].do_without_gpu(self.video)?;
             }
             state.set_video_layers(false);
-            self.redraw = true;
+            self.drawing.redraw();
             return self.present(pump, state);
         }
         // Presenting may block on the display; the network thread goes on meanwhile.
@@ -837,50 +749,67 @@ impl App<'_> {
         Ok(())
     }
 
-    fn draw_panels(&mut self, state: &State) {
-        let window = self.front().placement.window;
+    /// Draws what is due in each window.
+    fn draw(
+        &mut self,
+        pump: &sdl3::EventPump,
+        state: &State,
+        damage: &Region,
+        panels: &Region,
+    ) -> Result<DrawnPanes, ViewError> {
+        let whole = self.drawing.take_due();
+        let (dimmed, marks_lossy) = (self.drawing.is_dimmed(), self.drawing.marks_lossy());
+        let (placed, row) = self.drawing.panels_and_row();
+        let (mut drawn, mut failed) = (Vec::new(), Vec::new());
+        let visible = self.panes.iter_mut().enumerate().filter(|(_, pane)| pane.is_visible());
+        for (index, pane) in visible {
+            let is_front = index == self.front;
+            let due = due_in(&pane.placement, whole, damage, is_front.then_some(panels));
+            if due.is_empty() {
+                continue;
+            }
+            let scene = Scene {
+                placement: pane.placement,
+                screen: state.viewer().framebuffer().pixels(),
+                dimmed,
+                marked: marks_lossy.then(|| state.viewer().lossy()),
+                panels: if is_front { placed } else { &[] },
+            };
+            match pane.presenter.draw(pump, &due, (state.viewer(), &scene), row)? {
+                Drawn::Whole => drawn.push((index, due)),
+                Drawn::Later => {}
+                Drawn::Never => failed.push(index),
+            }
+        }
+        Ok(DrawnPanes { drawn, failed })
+    }
+
+    /// The panels over the window that has the focus; later ones are on top.
+    fn panels(&mut self, state: &State) -> Vec<Placed> {
+        let placement = self.front().placement;
+        let window = placement.window;
         let dot = if window.width >= 2560 { 2 } else { 1 };
-        self.panels.clear();
-        if self.statistics {
-            self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
+        let mut panels = Vec::new();
+        panels.extend(self.statistics.draw(state, dot));
+        panels.extend(self.pointers.draw(&state.session.people().people, &placement, dot));
+        panels.extend(self.draw_menu(state, window, dot * 2));
+        panels.extend(self.messages.draw_upper(window, dot));
+        if !self.messages.hides_others() {
+            panels.extend(self.questions.draw(window, dot));
         }
-        self.draw_names(state, dot);
-        self.draw_menu(state, window, dot * 2);
-        if let Some(message) = &self.message {
-            // It may stay for long: at the top the framebuffer stays readable.
-            let panel = Panel::draw_within(message, dot * 2, window.width);
-            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            self.panels.push((panel, x, 0));
-        }
-        if let Some(announcement) = self.announcement.as_ref().filter(|_| self.message.is_none()) {
-            let text = format!("{announcement}\n\nCtrl+Alt+Enter: close");
-            let panel = Panel::draw_within(&text, dot * 2, window.width);
-            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            self.panels.push((panel, x, 0));
-        }
-        self.draw_question(window, dot);
-        if let Some((words, _)) = &self.notice {
-            let panel = Panel::draw_within(words, dot, window.width);
-            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            let y = (window.height as i32 - panel.size.height as i32).max(0);
-            self.panels.push((panel, x, y));
-        }
+        panels.extend(self.messages.draw_notice(window, dot));
         // Nothing hides it.
-        self.draw_microphone_mark(window, dot);
+        panels.extend(self.microphone.draw_mark(window, dot));
+        panels
     }
 
     /// When something has to be redrawn without an event; `None`: never.
     fn redraw_in(&self) -> Option<Duration> {
-        let notice =
-            self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
-        let names = self.pointers.due().map(|due| due.saturating_duration_since(Instant::now()));
-        let statistics = self.statistics.then_some(STATISTICS_INTERVAL);
-        notice.into_iter().chain(names).chain(statistics).min()
+        let now = Instant::now();
+        let due = self.messages.due().into_iter().chain(self.pointers.due()).min();
+        let due = due.map(|due| due.saturating_duration_since(now));
+        due.into_iter().chain(self.statistics.interval()).min()
     }
-}
-
-fn panel_rect(panel: &Panel, x: i32, y: i32) -> Rect {
-    panel.size.rect().translate(x, y)
 }
 
 /// Whether text follows keys: from the Wayland compositor, or from a configured X input method.

@@ -74,6 +74,11 @@ impl Pane {
         self.presenter.window()
     }
 
+    /// It has pixels to draw.
+    pub(super) fn is_visible(&self) -> bool {
+        self.open && self.placement.window.area() > 0
+    }
+
     /// The window's rectangle in the desktop's coordinates.
     pub(super) fn bounds(&self) -> Rect {
         let ((x, y), (width, height)) = (self.window().position(), self.window().size());
@@ -256,7 +261,9 @@ impl App<'_> {
             | WindowEvent::DisplayChanged(..) => {
                 self.handle_window_size(index);
             }
-            WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => self.redraw = true,
+            WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => {
+                self.drawing.redraw()
+            }
             // Between these windows a drag continues; SDL releases keys itself.
             WindowEvent::FocusLost
                 if self.input.focused_window_id().and_then(|id| self.pane_of(id)).is_none() =>
@@ -264,13 +271,13 @@ impl App<'_> {
                 self.flush_pointer();
                 self.release_pointer();
                 self.release_all();
-                self.menu = None;
-                self.redraw = true;
+                self.menus.hide();
+                self.drawing.redraw();
             }
             WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
             WindowEvent::FocusGained => {
                 if std::mem::replace(&mut self.front, index) != index {
-                    self.redraw = true;
+                    self.drawing.redraw();
                     let grabbed = self.keyboard.is_grabbed();
                     self.keyboard.set_grab(self.panes[index].presenter.window_mut(), grabbed);
                 }
@@ -319,7 +326,7 @@ impl App<'_> {
             pane.presenter.forget();
             self.rearrange();
         }
-        self.redraw = true;
+        self.drawing.redraw();
     }
 
     /// The first window that is open.
@@ -387,7 +394,8 @@ impl App<'_> {
         }
         for (index, &monitor) in monitors.iter().enumerate() {
             if index == self.panes.len() {
-                let window = open_on(self.video, &self.host, monitor, self.options.present)?;
+                let window =
+                    open_on(self.video, self.titles.host(), monitor, self.options.present)?;
                 self.panes.push(Pane::new(self.video, window, self.options.present)?);
                 self.choose_painter();
                 self.start_text_input(index);
@@ -466,23 +474,14 @@ impl App<'_> {
 
     /// The session has this name.
     pub(super) fn show_name(&mut self, name: Option<&str>) {
-        self.title = match name {
-            Some(name) => format!("{name} ({}) - thinc", self.host),
-            None => format!("{} - thinc", self.host),
-        };
+        self.titles.set_name(name);
         self.name_windows();
     }
 
     /// Sets the windows' titles to the session's name.
     pub(super) fn name_windows(&mut self) {
-        let mark = format!("{}{}", self.menu_said, self.title_mark());
         for (index, pane) in self.panes.iter_mut().enumerate() {
-            let title = if index == 0 {
-                format!("{mark}{}", self.title)
-            } else {
-                format!("{mark}{}, display {}", self.title, index + 1)
-            };
-            let _ = pane.presenter.window_mut().set_title(&title);
+            let _ = pane.presenter.window_mut().set_title(&self.titles.of_window(index));
         }
     }
 }

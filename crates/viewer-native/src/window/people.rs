@@ -10,10 +10,12 @@ use thinc_protocol::people::{
 };
 
 use super::App;
+use super::drawing::Placed;
 use super::menu::Pressed;
 use crate::client::State;
 use crate::overlay::Panel;
 use crate::people::PeopleList;
+use crate::place::Placement;
 
 /// Guests that a key of their own chooses: 1 to 9.
 const KEYS: usize = 9;
@@ -317,11 +319,25 @@ impl Pointers {
         true
     }
 
+    /// Names at the pointers, in a window where the screen is placed like this.
+    pub(super) fn draw(&self, people: &People, placement: &Placement, dot: u32) -> Vec<Placed> {
+        let window = placement.window;
+        let names = self.named(people).map(|(name, x, y)| {
+            let (x, y) = placement.to_window(x, y);
+            let panel = Panel::draw(name, dot);
+            // Also of a pointer in a part of the screen that is not visible.
+            let within = |at: f32, window: u32, panel: u32| {
+                (at as i32).clamp(0, window.saturating_sub(panel) as i32)
+            };
+            let x = within(x, window.width, panel.size.width);
+            let y = within(y, window.height, panel.size.height);
+            (panel, x, y)
+        });
+        names.collect()
+    }
+
     /// Names and places, pixels of the screen.
-    pub(super) fn named<'a>(
-        &'a self,
-        people: &'a People,
-    ) -> impl Iterator<Item = (&'a str, u16, u16)> {
+    fn named<'a>(&'a self, people: &'a People) -> impl Iterator<Item = (&'a str, u16, u16)> {
         self.pointers.iter().filter_map(move |(pointer, _)| {
             let person = people.people.iter().find(|person| person.number == pointer.number)?;
             Some((name_of(person), pointer.x, pointer.y))
@@ -333,17 +349,14 @@ impl App<'_> {
     /// A key was pressed while the page is open.
     pub(super) fn choose_people(&mut self, pressed: Pressed) {
         let mut state = self.client.lock();
-        let Some(page) = &mut self.people_page else { return };
-        self.redraw = true;
+        let Some(page) = self.menus.page() else { return };
+        self.drawing.redraw();
         let random = |bytes: &mut [u8; PASSWORD_CHARACTERS]| {
             getrandom::fill(bytes).expect("the system has random bytes");
         };
         match page.handle(pressed, state.session.people(), random) {
             Asked::Stay => {}
-            Asked::Close => {
-                self.menu = None;
-                self.people_page = None;
-            }
+            Asked::Close => self.menus.close(),
             Asked::Send(action) => {
                 if !state.share(action) {
                     page.words = "Not sent: the session does not answer".to_owned();
@@ -363,47 +376,28 @@ impl App<'_> {
         let now = Instant::now();
         if list {
             self.pointers.retain(&state.session.people().people);
-            self.redraw |= self.people_page.is_some();
+            self.drawing.redraw_if(self.menus.page().is_some());
         }
         for answer in answers {
-            let link = self.people_page.as_mut().and_then(|page| page.answer(answer));
+            let link = self.menus.page().and_then(|page| page.answer(answer));
             if let Some(Err(error)) =
                 link.map(|link| self.video.clipboard().set_clipboard_text(&link))
             {
                 crate::error::report(format_args!("cannot copy the link: {error}"));
             }
-            self.redraw = true;
+            self.drawing.redraw();
         }
         for pointer in pointers {
             self.pointers.handle(pointer, now);
         }
-        self.redraw |= self.pointers.take_due(now);
-    }
-
-    /// Names at the others' pointers.
-    pub(super) fn draw_names(&mut self, state: &State, dot: u32) {
-        let placement = self.front().placement;
-        let window = placement.window;
-        let named: Vec<_> = self.pointers.named(&state.session.people().people).collect();
-        let names = named.into_iter().map(|(name, x, y)| {
-            let (x, y) = placement.to_window(x, y);
-            let panel = Panel::draw(name, dot);
-            // Also of a pointer in a part of the screen that is not visible.
-            let within = |at: f32, window: u32, panel: u32| {
-                (at as i32).clamp(0, window.saturating_sub(panel) as i32)
-            };
-            let x = within(x, window.width, panel.size.width);
-            let y = within(y, window.height, panel.size.height);
-            (panel, x, y)
-        });
-        let names: Vec<_> = names.collect();
-        self.panels.extend(names);
+        self.drawing.redraw_if(self.pointers.take_due(now));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thinc_region::Size;
 
     const NOW_S: u64 = 1_800_000_000;
 
@@ -545,6 +539,17 @@ mod tests {
             assert!(text.contains(&format!(" >  {number}: ")), "{number}: {text}");
             assert_eq!(lines(&text), INVITATIONS_SHOWN);
         }
+    }
+
+    #[test]
+    fn a_name_stays_in_the_window() {
+        let mut pointers = Pointers::default();
+        pointers.handle(PersonPointer { number: 2, x: 799, y: 599 }, Instant::now());
+        let window = Size { width: 800, height: 600 };
+        let placement = Placement::new(window, window);
+        let names = pointers.draw(&people(1, false).people, &placement, 1);
+        let [(panel, x, y)] = &names[..] else { panic!("one pointer") };
+        assert!(window.rect().contains(&panel.size.rect().translate(*x, *y)));
     }
 
     #[test]

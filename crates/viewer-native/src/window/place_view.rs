@@ -15,7 +15,7 @@ impl App<'_> {
     /// Places the present framebuffer, and requests the view that is to be shown.
     pub(super) fn place(&mut self, state: &mut State) {
         if self.has_displays() {
-            self.redraw = true;
+            self.drawing.redraw();
             return self.place_displays(state);
         }
         let (picture, window) =
@@ -39,7 +39,7 @@ impl App<'_> {
         } else if !self.zoom.keeps_screen() && state.session.shown().is_some() {
             state.set_view(View::default());
         }
-        self.redraw = true;
+        self.drawing.redraw();
     }
 
     /// Applies a command of the user to the zoom; `act` gets the part of the screen that is shown

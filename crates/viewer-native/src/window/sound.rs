@@ -62,6 +62,8 @@ pub(super) struct WindowSound {
     stream: Option<ManuallyDrop<AudioStreamWithCallback<Pull>>>,
     runs: bool,
     has_failed: bool,
+    /// Sound has arrived since the device was last looked after.
+    has_arrived: bool,
     idle: Arc<AtomicBool>,
     wake: Arc<dyn Fn() + Send + Sync>,
 }
@@ -73,15 +75,21 @@ impl WindowSound {
             stream: None,
             runs: false,
             has_failed: false,
+            has_arrived: false,
             idle: Arc::default(),
             wake,
         }
     }
 
+    /// Sound has arrived, and no device plays; or not.
+    pub(super) fn handle_news(&mut self, arrived: bool) {
+        self.has_arrived |= arrived;
+    }
+
     /// Starts the device if sound has arrived, and stops it if there was none for a while. Words
     /// for the user if there is no device.
-    pub(super) fn follow(&mut self, client: &Client, has_arrived: bool) -> Option<String> {
-        if has_arrived && !self.runs && !self.has_failed {
+    pub(super) fn follow(&mut self, client: &Client) -> Option<String> {
+        if std::mem::take(&mut self.has_arrived) && !self.runs && !self.has_failed {
             if let Err(error) = self.start(client) {
                 self.has_failed = true;
                 client.lock().give_up_sound(error.to_string());

@@ -1,10 +1,20 @@
-//! Text of the statistics panel, from viewer-core's counters.
+//! The statistics panel: whether it is shown, when it is drawn again, and its text, from
+//! viewer-core's counters.
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use thinc_viewer_core::KIND_NAMES;
 
+use super::drawing::Placed;
 use crate::client::State;
+use crate::overlay::Panel;
+
+/// 1 s: how often the statistics are redrawn, and a round trip measured, while they are shown and
+/// nothing else happens.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// 8 pixels: from the window's corner to the panel.
+const CORNER: i32 = 8;
 
 /// 6: newest echo latencies shown, newest last.
 const ECHOES_SHOWN: usize = 6;
@@ -12,8 +22,46 @@ const ECHOES_SHOWN: usize = 6;
 /// 60: characters of a reason that are shown.
 const REASON_CHARS_MAX: usize = 60;
 
+/// The panel with the statistics.
+#[derive(Debug)]
+pub(super) struct StatisticsPanel {
+    is_shown: bool,
+    /// When it was last drawn because time had passed.
+    at: Instant,
+}
+
+impl StatisticsPanel {
+    pub(super) fn new(is_shown: bool, now: Instant) -> StatisticsPanel {
+        StatisticsPanel { is_shown, at: now }
+    }
+
+    /// The user wants to see them, or no longer.
+    pub(super) fn toggle(&mut self, now: Instant) {
+        *self = StatisticsPanel { is_shown: !self.is_shown, at: now };
+    }
+
+    /// True if the figures have to be drawn again now, though nothing else has changed.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        let is_due = self.is_shown && now.saturating_duration_since(self.at) >= INTERVAL;
+        if is_due {
+            self.at = now;
+        }
+        is_due
+    }
+
+    /// How often that is asked.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        self.is_shown.then_some(INTERVAL)
+    }
+
+    /// The panel, in the window's upper left corner.
+    pub(super) fn draw(&self, state: &State, dot: u32) -> Option<Placed> {
+        self.is_shown.then(|| (Panel::draw(&text(state), dot), CORNER, CORNER))
+    }
+}
+
 /// The panel's lines.
-pub(super) fn text(state: &State) -> String {
+fn text(state: &State) -> String {
     let stats = state.viewer().stats();
     let size = state.viewer().framebuffer().size();
     let mut text = String::new();
@@ -113,6 +161,17 @@ fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_are_drawn_again_each_second_while_they_are_shown() {
+        let start = Instant::now();
+        let mut panel = StatisticsPanel::new(false, start);
+        assert!(!panel.take_due(start + 2 * INTERVAL) && panel.interval().is_none());
+        panel.toggle(start);
+        assert!(!panel.take_due(start + INTERVAL / 2));
+        assert!(panel.take_due(start + INTERVAL) && !panel.take_due(start + INTERVAL));
+        assert_eq!(panel.interval(), Some(INTERVAL));
+    }
 
     #[test]
     fn figures_are_short_and_right() {
