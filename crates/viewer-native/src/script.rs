@@ -87,19 +87,50 @@ pub fn run(
     failed.map_or(Ok(()), Err)
 }
 
+/// Carries out the commands of one kind; None for others.
+type Kind = fn(&mut Headless, &str, &str) -> Result<Option<Answer>, ViewError>;
+
+const KINDS: [Kind; 6] = [keyboard, pointer, waits, screen, cursor, clipboard_and_files];
+
 fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
     let line = line.trim_start();
     let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
-    let done = |()| Answer::Ok(String::new());
+    for kind in KINDS {
+        if let Some(answer) = kind(viewer, command, rest)? {
+            return Ok(answer);
+        }
+    }
     match command {
-        "type" => viewer.type_text(&unescape(rest)?).map(done),
-        "text" => viewer.text(&unescape(rest)?).map(done),
         "keep" => {
             viewer.set_buffers_input(true);
             let answer = execute(viewer, rest);
             viewer.set_buffers_input(false);
             answer
         }
+        "announcement" => viewer.announcement().map(Answer::Ok),
+        "stats" => viewer.write_stats(file(rest)?).map(done),
+        "timeout" => {
+            let seconds: f64 = number(rest.trim())?;
+            let limit = Duration::try_from_secs_f64(seconds)
+                .map_err(|_| ViewError::Script(format!("{rest:?} is not a number of seconds")))?;
+            viewer.set_timeout(limit);
+            Ok(done(()))
+        }
+        "quit" => Ok(Answer::Quit),
+        other => Err(ViewError::Script(format!("no such command: {other:?}"))),
+    }
+}
+
+/// The answer of a command that says nothing.
+fn done((): ()) -> Answer {
+    Answer::Ok(String::new())
+}
+
+/// Keys and text.
+fn keyboard(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
+        "type" => viewer.type_text(&unescape(rest)?).map(done),
+        "text" => viewer.text(&unescape(rest)?).map(done),
         "layout" => {
             viewer.set_layout(parse_layout(rest.trim()).map_err(ViewError::Script)?).map(done)
         }
@@ -124,6 +155,14 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .ok_or_else(|| ViewError::Script(format!("unknown key {name:?}")))?;
             viewer.key(key, command == "keydown").map(|_| done(()))
         }
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// The pointer, buttons and touches; and the release of all that is held.
+fn pointer(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
         "move" => {
             let [x, y] = numbers(rest)?;
             viewer.move_to(x, y).map(done)
@@ -131,15 +170,6 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "move-by" => {
             let [dx, dy] = numbers(rest)?;
             viewer.move_by(dx, dy).map(done)
-        }
-        "wait-relative" => match rest.trim() {
-            "yes" => viewer.wait_relative(true).map(done),
-            "no" => viewer.wait_relative(false).map(done),
-            other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
-        },
-        "announcement" => viewer.announcement().map(Answer::Ok),
-        "relative-wanted" => {
-            Ok(Answer::Ok(if viewer.relative_wanted() { "yes" } else { "no" }.into()))
         }
         "click" => {
             let [button] = numbers(rest)?;
@@ -172,6 +202,19 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             viewer.input(event).map(|_| done(()))
         }
         "release" => viewer.input(InputEvent::ReleaseAll).map(|_| done(())),
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// Waits for the session.
+fn waits(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
+        "wait-relative" => match rest.trim() {
+            "yes" => viewer.wait_relative(true).map(done),
+            "no" => viewer.wait_relative(false).map(done),
+            other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
+        },
         "barrier" => viewer.barrier().map(done),
         "wait-quiet" => viewer.wait_quiet().map(done),
         "wait-unresponsive" => viewer.wait_unresponsive().map(done),
@@ -194,6 +237,14 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             };
             viewer.wait_screen("the pixel", ready).map(done)
         }
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// The screen and its view.
+fn screen(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
         "size" => {
             let size = viewer.size();
             Ok(Answer::Ok(format!("{}x{}", size.width, size.height)))
@@ -214,6 +265,15 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .map(|pixel| Answer::Ok(format!("{pixel:06x}")))
                 .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the screen")))
         }
+        "screenshot" => viewer.screenshot(file(rest)?).map(done),
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// The session's cursor, and what an application wants of the pointer.
+fn cursor(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
         "cursor" => Ok(Answer::Ok(match viewer.cursor() {
             Some(c) if c.size.area() > 0 => {
                 format!("{}x{}+{}+{}", c.size.width, c.size.height, c.hot_x, c.hot_y)
@@ -237,6 +297,21 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "warped" => Ok(Answer::Ok(
             viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")),
         )),
+        "relative-wanted" => {
+            Ok(Answer::Ok(if viewer.relative_wanted() { "yes" } else { "no" }.into()))
+        }
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// What is copied, and what is sent as files.
+fn clipboard_and_files(
+    viewer: &mut Headless,
+    command: &str,
+    rest: &str,
+) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
         "clip-copy" | "clip-add" => {
             let (selection, format, path) = clip(rest)?;
             let content = std::fs::read(path)
@@ -280,18 +355,9 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             "no" => viewer.answer_files(false).map(Answer::Ok),
             other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
         },
-        "screenshot" => viewer.screenshot(file(rest)?).map(done),
-        "stats" => viewer.write_stats(file(rest)?).map(done),
-        "timeout" => {
-            let seconds: f64 = number(rest.trim())?;
-            let limit = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| ViewError::Script(format!("{rest:?} is not a number of seconds")))?;
-            viewer.set_timeout(limit);
-            Ok(done(()))
-        }
-        "quit" => Ok(Answer::Quit),
-        other => Err(ViewError::Script(format!("no such command: {other:?}"))),
-    }
+        _ => return Ok(None),
+    };
+    answer.map(Some)
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Result<T, ViewError> {
