@@ -162,11 +162,43 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
     let host = target.host();
     let limit = target.connect_limit(options.timeout);
     let waker = Arc::<Waker>::default();
-    let wake: Arc<dyn Fn() + Send + Sync> = {
+    let client = Client::start(client_config(target, options), {
         let waker = waker.clone();
-        Arc::new(move || waker.wake())
-    };
-    let config = ClientConfig {
+        move || waker.wake()
+    })
+    .map_err(|error| ViewError::Lost(error.to_string()))?;
+    // The window opens when there is something to show, at the session's size; earlier errors are
+    // printed on stderr.
+    let size = wait_for_screen(&client, limit)?;
+    let (desktop, mut pump) = Desktop::open()?;
+    let sender = desktop.events.event_sender();
+    waker.connect(move || sender.push_custom_event(Wake).is_ok());
+    let panes = panes::open(&desktop.video, &host, size, options)?;
+    if panes.is_empty() {
+        return Err(ViewError::Window("the desktop has no monitor".to_owned()));
+    }
+    client.lock().present_whole_bursts();
+    let mut app = App::new(&client, &waker, &desktop, options, panes, host);
+    app.begin();
+    app.handle_all(&mut pump)?;
+    if let Some(path) = &options.stats_json {
+        Report::new(&client.lock())
+            .write(path)
+            .map_err(|error| ViewError::File { path: path.clone(), error })?;
+    }
+    match app.ended.take() {
+        // The user logged out in the session: not an error.
+        Some(ViewError::Closed { code: CloseCode::SessionEnded, reason }) => {
+            crate::error::report(reason);
+            Ok(None)
+        }
+        ended => Ok(ended),
+    }
+}
+
+/// How the window's client is started.
+fn client_config(target: Target, options: &WindowOptions) -> ClientConfig {
+    ClientConfig {
         target,
         known_hosts: options.known_hosts.clone(),
         devices: options.devices.clone(),
@@ -186,124 +218,37 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         sound: options.sound,
         microphone: options.microphone,
         decoder: this_program(),
-    };
-    let woken = wake.clone();
-    let client = Client::start(config, move || woken())
-        .map_err(|error| ViewError::Lost(error.to_string()))?;
-    // The window opens when there is something to show, at the session's size; earlier errors are
-    // printed on stderr.
-    let size = wait_for_screen(&client, limit)?;
+    }
+}
 
-    let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
-    hints::set_hints();
-    let sdl = sdl3::init().map_err(|error| window_error(&error))?;
-    // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
-    // to the window through a second X connection, and an event still in flight when the window is
-    // destroyed is an X error, which ends the program.
-    drop_place::watch();
-    let video = ManuallyDrop::new(sdl.video().map_err(|error| {
-        ViewError::Window(format!(
-            "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
-        ))
-    })?);
-    let events = sdl.event().map_err(|error| window_error(&error))?;
-    events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
-    events.register_custom_event::<LayoutChanged>().map_err(|error| window_error(&error))?;
-    events.register_custom_event::<GrabbedPointer>().map_err(|error| window_error(&error))?;
-    let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
-    let sender = events.event_sender();
-    waker.connect(move || sender.push_custom_event(Wake).is_ok());
+/// SDL's parts that the window uses.
+struct Desktop {
+    sdl: sdl3::Sdl,
+    video: ManuallyDrop<sdl3::VideoSubsystem>,
+    events: sdl3::EventSubsystem,
+}
 
-    let panes = panes::open(&video, &host, size, options)?;
-    if panes.is_empty() {
-        return Err(ViewError::Window("the desktop has no monitor".to_owned()));
-    }
-    let driver = video.current_video_driver();
-    client.lock().present_whole_bursts();
-    let mut app = App {
-        client: &client,
-        waker: &waker,
-        video: &video,
-        options,
-        panes: ManuallyDrop::new(panes),
-        front: 0,
-        monitors_changed: false,
-        mouse: sdl.mouse(),
-        cursor: LocalCursor::new(driver),
-        keyboard: Keyboard::new(driver),
-        pointer: Pointer::default(),
-        capture: Capture::default(),
-        modified_buttons: ModifiedButtons::start(driver, events.event_sender()),
-        mouse_at: (0, 0.0, 0.0),
-        zoom: Zoom::new(options.view),
-        statistics: StatisticsPanel::new(options.statistics, Instant::now()),
-        drawing: Drawing::new(),
-        messages: Messages::default(),
-        questions: Questions::default(),
-        menus: Menus::default(),
-        titles: Titles::new(host),
-        ended: None,
-        quit: false,
-        connections: 0,
-        pointers: Pointers::default(),
-        input: sdl.keyboard(),
-        text_input: video.text_input(),
-        drops: Vec::new(),
-        sound: WindowSound::new(&sdl, wake.clone()),
-        microphone: WindowMicrophone::new(&sdl),
-        clipboard: WindowClipboard::join(
-            &client,
-            options.clipboard,
-            driver,
-            video.clipboard(),
-            wake,
-        ),
-    };
-    app.follow_layout(&options.layout, driver, events.event_sender());
-    for index in 0..app.panes.len() {
-        app.start_text_input(index);
-        app.handle_window_size(index);
-    }
-    app.choose_painter();
-    let grabs = options.fullscreen || options.mode == WindowMode::Monitors;
-    app.keyboard.set_grab(app.panes[0].presenter.window_mut(), grabs);
-    // News that arrived before the sender was set.
-    app.handle_news(&pump);
-    while !app.quit {
-        let first = match app.redraw_in() {
-            Some(wait) => pump.wait_event_timeout(wait),
-            None => Some(pump.wait_event()),
-        };
-        if let Some(event) = first {
-            app.handle_event(event);
-        }
-        while let Some(event) = pump.poll_event() {
-            app.handle_event(event);
-        }
-        app.with_keyboard(|keyboard, out| keyboard.decide(out));
-        // Before the session gets the motion: what is pressed after it is the session's.
-        app.take_modified_buttons();
-        app.flush_pointer();
-        if std::mem::take(&mut app.monitors_changed) {
-            app.handle_monitors()?;
-        }
-        app.clipboard.handle_requests(&client);
-        app.handle_news(&pump);
-        app.follow_sound();
-        app.follow_microphone();
-    }
-    if let Some(path) = &options.stats_json {
-        Report::new(&client.lock())
-            .write(path)
-            .map_err(|error| ViewError::File { path: path.clone(), error })?;
-    }
-    match app.ended.take() {
-        // The user logged out in the session: not an error.
-        Some(ViewError::Closed { code: CloseCode::SessionEnded, reason }) => {
-            crate::error::report(reason);
-            Ok(None)
-        }
-        ended => Ok(ended),
+impl Desktop {
+    /// Initialises SDL, with this program's events.
+    fn open() -> Result<(Desktop, sdl3::EventPump), ViewError> {
+        let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
+        hints::set_hints();
+        let sdl = sdl3::init().map_err(|error| window_error(&error))?;
+        // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
+        // to the window through a second X connection, and an event still in flight when the window is
+        // destroyed is an X error, which ends the program.
+        drop_place::watch();
+        let video = ManuallyDrop::new(sdl.video().map_err(|error| {
+            ViewError::Window(format!(
+                "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
+            ))
+        })?);
+        let events = sdl.event().map_err(|error| window_error(&error))?;
+        events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
+        events.register_custom_event::<LayoutChanged>().map_err(|error| window_error(&error))?;
+        events.register_custom_event::<GrabbedPointer>().map_err(|error| window_error(&error))?;
+        let pump = sdl.event_pump().map_err(|error| window_error(&error))?;
+        Ok((Desktop { sdl, video, events }, pump))
     }
 }
 
@@ -321,8 +266,8 @@ fn wait_for_screen(client: &Client, timeout: Duration) -> Result<Size, ViewError
 
 struct App<'a> {
     client: &'a Client,
-    waker: &'a Waker,
-    video: &'a sdl3::VideoSubsystem,
+    waker: &'a Arc<Waker>,
+    desktop: &'a Desktop,
     options: &'a WindowOptions,
     panes: ManuallyDrop<Vec<Pane>>,
     /// The window that has or last had the focus, which also shows the panels.
@@ -366,7 +311,107 @@ struct DrawnPanes {
     failed: Vec<usize>,
 }
 
+impl<'a> App<'a> {
+    fn new(
+        client: &'a Client,
+        waker: &'a Arc<Waker>,
+        desktop: &'a Desktop,
+        options: &'a WindowOptions,
+        panes: Vec<Pane>,
+        host: String,
+    ) -> App<'a> {
+        let driver = desktop.video.current_video_driver();
+        let wake: Arc<dyn Fn() + Send + Sync> = {
+            let waker = waker.clone();
+            Arc::new(move || waker.wake())
+        };
+        App {
+            client,
+            waker,
+            desktop,
+            options,
+            panes: ManuallyDrop::new(panes),
+            front: 0,
+            monitors_changed: false,
+            mouse: desktop.sdl.mouse(),
+            cursor: LocalCursor::new(driver),
+            keyboard: Keyboard::new(driver),
+            pointer: Pointer::default(),
+            capture: Capture::default(),
+            modified_buttons: ModifiedButtons::start(driver, desktop.events.event_sender()),
+            mouse_at: (0, 0.0, 0.0),
+            zoom: Zoom::new(options.view),
+            statistics: StatisticsPanel::new(options.statistics, Instant::now()),
+            drawing: Drawing::new(),
+            messages: Messages::default(),
+            questions: Questions::default(),
+            menus: Menus::default(),
+            titles: Titles::new(host),
+            ended: None,
+            quit: false,
+            connections: 0,
+            pointers: Pointers::default(),
+            input: desktop.sdl.keyboard(),
+            text_input: desktop.video.text_input(),
+            drops: Vec::new(),
+            sound: WindowSound::new(&desktop.sdl, wake.clone()),
+            microphone: WindowMicrophone::new(&desktop.sdl),
+            clipboard: WindowClipboard::join(
+                client,
+                options.clipboard,
+                driver,
+                desktop.video.clipboard(),
+                wake,
+            ),
+        }
+    }
+}
+
 impl App<'_> {
+    /// Tells the session of the windows and the keyboard, as they are now.
+    fn begin(&mut self) {
+        let (desktop, options) = (self.desktop, self.options);
+        let driver = desktop.video.current_video_driver();
+        self.follow_layout(&options.layout, driver, desktop.events.event_sender());
+        for index in 0..self.panes.len() {
+            self.start_text_input(index);
+            self.handle_window_size(index);
+        }
+        self.choose_painter();
+        let grabs = options.fullscreen || options.mode == WindowMode::Monitors;
+        self.keyboard.set_grab(self.panes[0].presenter.window_mut(), grabs);
+    }
+
+    /// Handles events and news until the viewer quits.
+    fn handle_all(&mut self, pump: &mut sdl3::EventPump) -> Result<(), ViewError> {
+        // News that arrived before the waker was connected.
+        self.handle_news(pump);
+        while !self.quit {
+            let first = match self.redraw_in() {
+                Some(wait) => pump.wait_event_timeout(wait),
+                None => Some(pump.wait_event()),
+            };
+            if let Some(event) = first {
+                self.handle_event(event);
+            }
+            while let Some(event) = pump.poll_event() {
+                self.handle_event(event);
+            }
+            self.with_keyboard(|keyboard, out| keyboard.decide(out));
+            // Before the session gets the motion: what is pressed after it is the session's.
+            self.take_modified_buttons();
+            self.flush_pointer();
+            if std::mem::take(&mut self.monitors_changed) {
+                self.handle_monitors()?;
+            }
+            self.clipboard.handle_requests(self.client);
+            self.handle_news(pump);
+            self.follow_sound();
+            self.follow_microphone();
+        }
+        Ok(())
+    }
+
     fn handle_event(&mut self, event: Event) {
         if !matches!(
             event,
@@ -383,29 +428,7 @@ impl App<'_> {
             }
             // Monitors are queried once after the batch, which has an event for each change.
             Event::Display { .. } => self.monitors_changed = true,
-            Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
-                self.flush_pointer();
-                // A held arrow goes on in the menu; a fast second press is a repeat to SDL too.
-                let moves = self.menus.is_open() && menu::moves(keycode);
-                if repeat && !moves {
-                    self.with_keyboard(|keyboard, out| {
-                        keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
-                    });
-                } else if self.messages.has_announcement() && closes_announcement(keycode, keymod) {
-                    self.messages.close_announcement();
-                    self.drawing.redraw();
-                } else if let Some(answer) = self.answer_to_question(keycode, keymod) {
-                    self.handle_files(answer);
-                } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
-                    self.handle_command(command);
-                } else if self.menus.is_open() {
-                    self.choose(keycode, keymod);
-                } else {
-                    self.with_keyboard(|keyboard, out| {
-                        keyboard.key_down(scancode, raw, keymod, timestamp, out)
-                    });
-                }
-            }
+            Event::KeyDown { .. } => self.handle_key_down(&event),
             Event::TextInput { text, .. } => {
                 if !self.menus.is_open()
                     && let Err(too_long) =
@@ -421,6 +444,65 @@ impl App<'_> {
                     self.send(event);
                 }
             }
+            Event::MouseMotion { .. }
+            | Event::MouseButtonDown { .. }
+            | Event::MouseButtonUp { .. }
+            | Event::MouseWheel { .. }
+            | Event::FingerDown { .. }
+            | Event::FingerMotion { .. }
+            | Event::FingerUp { .. }
+            | Event::FingerCanceled { .. } => self.handle_pointer_event(&event),
+            Event::DropFile { filename, .. } => self.drops.push(filename.into()),
+            Event::DropComplete { window_id, .. } => self.send_drops(window_id),
+            Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
+            Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
+                self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
+                self.drawing.redraw();
+            }
+            _ => {
+                if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
+                    self.client.lock().set_layout(layout);
+                } else if let Some(grabbed) = event.as_user_event_type::<GrabbedPointer>() {
+                    self.handle_grabbed_pointer(grabbed);
+                } else {
+                    // Frees the box of a `Wake`; the news are read after the batch.
+                    let _ = event.as_user_event_type::<Wake>();
+                }
+            }
+        }
+    }
+
+    fn handle_key_down(&mut self, event: &Event) {
+        let &Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } = event
+        else {
+            return;
+        };
+        self.flush_pointer();
+        // A held arrow goes on in the menu; a fast second press is a repeat to SDL too.
+        let moves = self.menus.is_open() && menu::moves(keycode);
+        if repeat && !moves {
+            self.with_keyboard(|keyboard, out| {
+                keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
+            });
+        } else if self.messages.has_announcement() && closes_announcement(keycode, keymod) {
+            self.messages.close_announcement();
+            self.drawing.redraw();
+        } else if let Some(answer) = self.answer_to_question(keycode, keymod) {
+            self.handle_files(answer);
+        } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
+            self.handle_command(command);
+        } else if self.menus.is_open() {
+            self.choose(keycode, keymod);
+        } else {
+            self.with_keyboard(|keyboard, out| {
+                keyboard.key_down(scancode, raw, keymod, timestamp, out)
+            });
+        }
+    }
+
+    /// The mouse or a finger did something.
+    fn handle_pointer_event(&mut self, event: &Event) {
+        match *event {
             Event::MouseMotion { xrel, yrel, .. } if self.capture.is_on() => {
                 self.handle_captured_motion((xrel, yrel));
             }
@@ -458,23 +540,7 @@ impl App<'_> {
             | Event::FingerCanceled { window_id, finger_id, x, y, .. } => {
                 self.handle_finger(finger_id, pointer::Finger::Up, (window_id, x, y));
             }
-            Event::DropFile { filename, .. } => self.drops.push(filename.into()),
-            Event::DropComplete { window_id, .. } => self.send_drops(window_id),
-            Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
-            Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
-                self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
-                self.drawing.redraw();
-            }
-            _ => {
-                if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
-                    self.client.lock().set_layout(layout);
-                } else if let Some(grabbed) = event.as_user_event_type::<GrabbedPointer>() {
-                    self.handle_grabbed_pointer(grabbed);
-                } else {
-                    // Frees the box of a `Wake`; the news are read after the batch.
-                    let _ = event.as_user_event_type::<Wake>();
-                }
-            }
+            _ => {}
         }
     }
 
@@ -511,7 +577,7 @@ impl App<'_> {
 
     /// Starts text input in this window, if text follows keys.
     fn start_text_input(&mut self, index: usize) {
-        let driver = self.video.current_video_driver();
+        let driver = self.desktop.video.current_video_driver();
         if text_follows_keys(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
             self.text_input.start(self.panes[index].window());
             self.keyboard.set_texts(TextInput::Follow);
@@ -732,7 +798,7 @@ impl App<'_> {
         let DrawnPanes { drawn, failed } = self.draw(pump, &state, &damage, &covered)?;
         if !failed.is_empty() {
             for index in failed {
-                self.panes[index].do_without_gpu(self.video)?;
+                self.panes[index].do_without_gpu(&self.desktop.video)?;
             }
             state.set_video_layers(false);
             self.drawing.redraw();

@@ -387,16 +387,20 @@ impl App<'_> {
         if self.options.mode != WindowMode::Monitors {
             return Ok(());
         }
-        let monitors = monitors(self.video);
+        let monitors = monitors(&self.desktop.video);
         // Empty for a moment while the desktop switches monitors; another event follows.
         if monitors.is_empty() {
             return Ok(());
         }
         for (index, &monitor) in monitors.iter().enumerate() {
             if index == self.panes.len() {
-                let window =
-                    open_on(self.video, self.titles.host(), monitor, self.options.present)?;
-                self.panes.push(Pane::new(self.video, window, self.options.present)?);
+                let window = open_on(
+                    &self.desktop.video,
+                    self.titles.host(),
+                    monitor,
+                    self.options.present,
+                )?;
+                self.panes.push(Pane::new(&self.desktop.video, window, self.options.present)?);
                 self.choose_painter();
                 self.start_text_input(index);
             }
@@ -440,7 +444,8 @@ impl App<'_> {
         let (width, height) = self.panes[index].window().size();
         let inside = (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y);
         // Wayland does not reveal window positions.
-        if !inside && self.has_displays() && self.video.current_video_driver() != "wayland" {
+        if !inside && self.has_displays() && self.desktop.video.current_video_driver() != "wayland"
+        {
             let from = self.panes[index].bounds();
             let (desk_x, desk_y) = (x + from.x1 as f32, y + from.y1 as f32);
             let under = |pane: &Pane| {

@@ -381,7 +381,7 @@ impl App<'_> {
         for answer in answers {
             let link = self.menus.page().and_then(|page| page.answer(answer));
             if let Some(Err(error)) =
-                link.map(|link| self.video.clipboard().set_clipboard_text(&link))
+                link.map(|link| self.desktop.video.clipboard().set_clipboard_text(&link))
             {
                 crate::error::report(format_args!("cannot copy the link: {error}"));
             }
