@@ -78,7 +78,7 @@ impl App<'_> {
             }
         } else if self.capture.lent || self.pointer.holds_button() {
             let told = std::mem::replace(&mut self.capture.told, true);
-            self.capture_pointer(self.front, !told);
+            self.capture_pointer(self.windows.front_index(), !told);
         } else {
             self.show_notice(OFFER.to_owned());
         }
@@ -89,7 +89,7 @@ impl App<'_> {
         if self.capture.is_on() {
             self.release_pointer();
         } else if self.capture.wanted {
-            self.capture_pointer(self.front, true);
+            self.capture_pointer(self.windows.front_index(), true);
         } else {
             self.show_notice(UNWANTED.to_owned());
         }
@@ -99,21 +99,21 @@ impl App<'_> {
     pub(super) fn handle_click(&mut self, window_id: u32) {
         if self.capture.wanted
             && !self.capture.is_on()
-            && let Some(index) = self.pane_of(window_id)
+            && let Some(index) = self.windows.pane_of(window_id)
         {
             self.capture_pointer(index, true);
         }
     }
 
     fn capture_pointer(&mut self, index: usize, tell: bool) {
-        if !self.panes[index].window().has_input_focus() {
+        if !self.windows[index].window().has_input_focus() {
             // SDL waits for the keyboard too, but tells neither distances nor positions meanwhile.
             // On X11 it believes a focus after 200 ms, later than the click that has given it.
             self.capture.awaits = Some((index, tell));
             return;
         }
-        self.mouse.set_relative_mouse_mode(self.panes[index].window(), true);
-        if !self.mouse.relative_mouse_mode(self.panes[index].window()) {
+        self.mouse.set_relative_mouse_mode(self.windows[index].window(), true);
+        if !self.mouse.relative_mouse_mode(self.windows[index].window()) {
             // Not every desktop allows it; positions remain.
             return;
         }
@@ -137,7 +137,7 @@ impl App<'_> {
         (self.capture.lent, self.capture.place) = (false, None);
         self.capture.awaits = None;
         let Some(index) = self.capture.window.take() else { return };
-        self.mouse.set_relative_mouse_mode(self.panes[index].window(), false);
+        self.mouse.set_relative_mouse_mode(self.windows[index].window(), false);
         // Where the session's pointer is now, only the session knows.
         self.pointer.forget_position();
         self.drawing.redraw_if(self.messages.withdraw_notice(CAPTURED));
@@ -155,7 +155,7 @@ impl App<'_> {
     /// The captured mouse moved.
     pub(super) fn handle_captured_motion(&mut self, by: (f32, f32)) {
         let Some(index) = self.capture.window else { return };
-        let pane = &self.panes[index];
+        let pane = &self.windows[index];
         self.capture.add(&pane.placement, pane.window().pixel_density(), by);
     }
 }

@@ -13,9 +13,9 @@ impl App<'_> {
         match command {
             Command::Quit => self.quit = true,
             Command::Fullscreen => {
-                let on =
-                    self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off;
-                if let Err(error) = self.front().presenter.window_mut().set_fullscreen(on) {
+                let on = self.windows.front().window().fullscreen_state()
+                    == sdl3::video::FullscreenType::Off;
+                if let Err(error) = self.windows.front().presenter.window_mut().set_fullscreen(on) {
                     crate::error::report(format_args!("no fullscreen: {error}"));
                 }
             }
@@ -28,7 +28,7 @@ impl App<'_> {
             }
             Command::Grab => {
                 let on = !self.keyboard.is_grabbed();
-                self.keyboard.set_grab(self.panes[self.front].presenter.window_mut(), on);
+                self.keyboard.set_grab(self.windows.front().presenter.window_mut(), on);
             }
             Command::ModifiedButtons => {
                 let words = self.modified_buttons.toggle();
@@ -66,7 +66,7 @@ impl App<'_> {
                 let words = self.client.lock().choose_copying();
                 self.show_notice(words.to_owned());
             }
-            Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
+            Command::Zoom(_) | Command::Pan(..) if self.windows.has_displays() => {
                 self.show_notice("Zoom needs a single window".to_owned());
             }
             Command::Zoom(step) => self.zoom(|zoom, seen, at| {

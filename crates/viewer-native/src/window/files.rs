@@ -19,7 +19,7 @@ impl App<'_> {
             return;
         }
         let (x, y) = drop_place::newest();
-        let purpose = match self.screen_at(window_id, x, y) {
+        let purpose = match self.windows.screen_at(window_id, x, y) {
             Some((x, y)) => FilePurpose::Dropped { x, y },
             None => FilePurpose::Sent,
         };

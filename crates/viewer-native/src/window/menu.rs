@@ -418,8 +418,8 @@ impl App<'_> {
 
     /// A mouse button or a finger was pressed at a point of a window while the menu is open.
     pub(super) fn press_menu(&mut self, window_id: u32, x: f32, y: f32) {
-        let is_front = self.pane_of(window_id) == Some(self.front);
-        let density = self.front().window().pixel_density();
+        let is_front = self.windows.pane_of(window_id) == Some(self.windows.front_index());
+        let density = self.windows.front().window().pixel_density();
         let (x, y) = ((x * density) as i32, (y * density) as i32);
         self.drawing.redraw();
         if let Some(choice) = self.menus.press(is_front.then_some((x, y))) {
@@ -457,7 +457,7 @@ impl App<'_> {
         };
         let (panel, said) = drawn.unzip();
         if self.titles.set_menu(&said.unwrap_or_default()) {
-            self.name_windows();
+            self.windows.set_titles(&self.titles);
         }
         panel
     }

@@ -145,7 +145,7 @@ impl App<'_> {
         if let Some(words) = words {
             self.show_notice(words);
             self.titles.set_microphone(self.microphone.is_open());
-            self.name_windows();
+            self.windows.set_titles(&self.titles);
         }
         self.drawing.redraw();
     }

@@ -74,7 +74,7 @@ use menu::Menus;
 use messages::{Messages, message_of};
 use microphone::WindowMicrophone;
 use modified_buttons::{GrabbedPointer, ModifiedButtons};
-use panes::Pane;
+use panes::{Pane, Windows};
 use people::Pointers;
 use pointer::Pointer;
 use present::Drawn;
@@ -269,9 +269,7 @@ struct App<'a> {
     waker: &'a Arc<Waker>,
     desktop: &'a Desktop,
     options: &'a WindowOptions,
-    panes: ManuallyDrop<Vec<Pane>>,
-    /// The window that has or last had the focus, which also shows the panels.
-    front: usize,
+    windows: Windows,
     monitors_changed: bool,
     mouse: sdl3::mouse::MouseUtil,
     cursor: LocalCursor,
@@ -330,8 +328,7 @@ impl<'a> App<'a> {
             waker,
             desktop,
             options,
-            panes: ManuallyDrop::new(panes),
-            front: 0,
+            windows: Windows::new(panes, options.mode, driver),
             monitors_changed: false,
             mouse: desktop.sdl.mouse(),
             cursor: LocalCursor::new(driver),
@@ -373,13 +370,13 @@ impl App<'_> {
         let (desktop, options) = (self.desktop, self.options);
         let driver = desktop.video.current_video_driver();
         self.follow_layout(&options.layout, driver, desktop.events.event_sender());
-        for index in 0..self.panes.len() {
+        for index in 0..self.windows.len() {
             self.start_text_input(index);
             self.handle_window_size(index);
         }
         self.choose_painter();
         let grabs = options.fullscreen || options.mode == WindowMode::Monitors;
-        self.keyboard.set_grab(self.panes[0].presenter.window_mut(), grabs);
+        self.keyboard.set_grab(self.windows[0].presenter.window_mut(), grabs);
     }
 
     /// Handles events and news until the viewer quits.
@@ -422,7 +419,7 @@ impl App<'_> {
         match event {
             Event::Quit { .. } => self.quit = true,
             Event::Window { win_event, window_id, .. } => {
-                if let Some(index) = self.pane_of(window_id) {
+                if let Some(index) = self.windows.pane_of(window_id) {
                     self.handle_window(index, &win_event);
                 }
             }
@@ -456,7 +453,7 @@ impl App<'_> {
             Event::DropComplete { window_id, .. } => self.send_drops(window_id),
             Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
-                self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
+                self.windows.iter_mut().for_each(|pane| pane.presenter.forget());
                 self.drawing.redraw();
             }
             _ => {
@@ -508,8 +505,8 @@ impl App<'_> {
             }
             Event::MouseMotion { window_id, x, y, .. } => {
                 self.mouse_at = (window_id, x, y);
-                self.modified_buttons.set_inside(self.is_inside(window_id, x, y));
-                self.pointer.handle_motion(self.screen_at(window_id, x, y));
+                self.modified_buttons.set_inside(self.windows.is_inside(window_id, x, y));
+                self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
             }
             Event::MouseButtonDown { window_id, x, y, .. } if self.menus.is_open() => {
                 self.press_menu(window_id, x, y);
@@ -527,7 +524,7 @@ impl App<'_> {
                 }
             }
             Event::FingerDown { window_id, x, y, .. } if self.menus.is_open() => {
-                let (width, height) = self.front().window().size();
+                let (width, height) = self.windows.front().window().size();
                 self.press_menu(window_id, x * width as f32, y * height as f32);
             }
             Event::FingerDown { window_id, finger_id, x, y, .. } => {
@@ -579,7 +576,7 @@ impl App<'_> {
     fn start_text_input(&mut self, index: usize) {
         let driver = self.desktop.video.current_video_driver();
         if text_follows_keys(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
-            self.text_input.start(self.panes[index].window());
+            self.text_input.start(self.windows[index].window());
             self.keyboard.set_texts(TextInput::Follow);
         }
     }
@@ -593,7 +590,7 @@ impl App<'_> {
     /// The candidate list opens at the last click.
     fn show_composition(&mut self, text: &str) {
         let title = self.titles.of_composition(text);
-        let _ = self.front().presenter.window_mut().set_title(&title);
+        let _ = self.windows.front().presenter.window_mut().set_title(&title);
     }
 
     /// Sends the local keyboard's layout to the session, as far as that is wanted and known.
@@ -617,14 +614,15 @@ impl App<'_> {
     ) {
         let dragged_to =
             if self.pointer.is_pressed() { self.modified_buttons.position() } else { None };
-        let (window_id, x, y) = dragged_to.map_or(at, |at| self.in_window(at));
+        let (window_id, x, y) =
+            dragged_to.map_or(at, |at| self.windows.in_window(self.mouse_at.0, at));
         // The button's own position counts, even without a motion to it.
-        if let Some(index) = self.pane_of(window_id) {
+        if let Some(index) = self.windows.pane_of(window_id) {
             let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
-            self.text_input.set_rect(self.panes[index].window(), at, 0);
+            self.text_input.set_rect(self.windows[index].window(), at, 0);
         }
         if !self.capture.is_on() {
-            self.pointer.handle_motion(self.screen_at(window_id, x, y));
+            self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
         }
         self.flush_pointer();
         if let Some(event) = self.pointer.handle_button(button, down, at_ns) {
@@ -641,7 +639,9 @@ impl App<'_> {
         phase: pointer::Finger,
         (window_id, x, y): (u32, f32, f32),
     ) {
-        let placement = self.panes[self.pane_of(window_id).unwrap_or(self.front)].placement;
+        let placement = self.windows
+            [self.windows.pane_of(window_id).unwrap_or(self.windows.front_index())]
+        .placement;
         let window = placement.window;
         let at = placement.to_screen(x * window.width as f32, y * window.height as f32);
         if let Some(event) = self.pointer.handle_finger(id, phase, at) {
@@ -706,7 +706,7 @@ impl App<'_> {
         }
         if geometry.is_some()
             || displays
-            || state.viewer().framebuffer().size() != self.panes[0].placement.screen
+            || state.viewer().framebuffer().size() != self.windows[0].placement.screen
         {
             self.place(&mut state);
         }
@@ -772,8 +772,8 @@ impl App<'_> {
         self.keyboard.forget_locks();
         self.pointer.forget();
         self.show_name(state.session.name());
-        if self.has_displays()
-            || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
+        if self.windows.has_displays()
+            || self.windows.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
         {
             // The window may be smaller than the session.
             self.tell_size(state);
@@ -786,11 +786,11 @@ impl App<'_> {
         pump: &sdl3::EventPump,
         mut state: MutexGuard<'_, State>,
     ) -> Result<(), ViewError> {
-        if !self.panes.iter().any(Pane::is_visible) {
+        if !self.windows.iter().any(Pane::is_visible) {
             return Ok(());
         }
         let damage = state.take_damage();
-        self.panes.iter_mut().for_each(|pane| pane.presenter.handle_damage(&damage));
+        self.windows.iter_mut().for_each(|pane| pane.presenter.handle_damage(&damage));
         // After a loss the framebuffer is stale until the session's first burst.
         self.drawing.set_dimmed(!state.is_connected() || state.viewer().stats().frames == 0);
         let panels = self.panels(&state);
@@ -798,7 +798,7 @@ impl App<'_> {
         let DrawnPanes { drawn, failed } = self.draw(pump, &state, &damage, &covered)?;
         if !failed.is_empty() {
             for index in failed {
-                self.panes[index].do_without_gpu(&self.desktop.video)?;
+                self.windows[index].do_without_gpu(&self.desktop.video)?;
             }
             state.set_video_layers(false);
             self.drawing.redraw();
@@ -807,7 +807,7 @@ impl App<'_> {
         // Presenting may block on the display; the network thread goes on meanwhile.
         drop(state);
         for (index, due) in &drawn {
-            self.panes[*index].presenter.show(pump, due)?;
+            self.windows[*index].presenter.show(pump, due)?;
         }
         if !drawn.is_empty() {
             self.client.lock().presented();
@@ -826,10 +826,11 @@ impl App<'_> {
         let whole = self.drawing.take_due();
         let (dimmed, marks_lossy) = (self.drawing.is_dimmed(), self.drawing.marks_lossy());
         let (placed, row) = self.drawing.panels_and_row();
+        let front = self.windows.front_index();
         let (mut drawn, mut failed) = (Vec::new(), Vec::new());
-        let visible = self.panes.iter_mut().enumerate().filter(|(_, pane)| pane.is_visible());
+        let visible = self.windows.iter_mut().enumerate().filter(|(_, pane)| pane.is_visible());
         for (index, pane) in visible {
-            let is_front = index == self.front;
+            let is_front = index == front;
             let due = due_in(&pane.placement, whole, damage, is_front.then_some(panels));
             if due.is_empty() {
                 continue;
@@ -852,7 +853,7 @@ impl App<'_> {
 
     /// The panels over the window that has the focus; later ones are on top.
     fn panels(&mut self, state: &State) -> Vec<Placed> {
-        let placement = self.front().placement;
+        let placement = self.windows.front().placement;
         let window = placement.window;
         let dot = if window.width >= 2560 { 2 } else { 1 };
         let mut panels = Vec::new();

@@ -182,35 +182,20 @@ fn forget(cookie: VoidCookie<'_, RustConnection>) {
 impl App<'_> {
     /// Takes or leaves the buttons as the pointer, the focus and the person want it.
     pub(super) fn take_modified_buttons(&mut self) {
-        let focused = self.input.focused_window_id().and_then(|id| self.pane_of(id));
+        let focused = self.input.focused_window_id().and_then(|id| self.windows.pane_of(id));
         // A captured pointer is nowhere, and its buttons are SDL's.
         self.modified_buttons.update(focused.is_some() && !self.capture.is_on());
-    }
-
-    /// Whether a point is in its window.
-    pub(super) fn is_inside(&self, window_id: u32, x: f32, y: f32) -> bool {
-        self.pane_of(window_id).is_some_and(|index| {
-            let (width, height) = self.panes[index].window().size();
-            (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y)
-        })
-    }
-
-    /// A point of the desktop, in the window that the pointer was in last.
-    pub(super) fn in_window(&self, (x, y): (i32, i32)) -> (u32, f32, f32) {
-        let index = self.pane_of(self.mouse_at.0).unwrap_or(self.front);
-        let bounds = self.panes[index].bounds();
-        (self.panes[index].window().id(), (x - bounds.x1) as f32, (y - bounds.y1) as f32)
     }
 
     /// The pointer moved during a drag with a grabbed button.
     pub(super) fn handle_grabbed_pointer(&mut self, pointer: GrabbedPointer) {
         let GrabbedPointer { x, y, released } = pointer;
-        let (window_id, x, y) = self.in_window((x, y));
+        let (window_id, x, y) = self.windows.in_window(self.mouse_at.0, (x, y));
         self.mouse_at = (window_id, x, y);
-        self.pointer.handle_motion(self.screen_at(window_id, x, y));
+        self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
         if released {
             // X has told SDL nothing of a pointer that left meanwhile.
-            self.modified_buttons.set_inside(self.is_inside(window_id, x, y));
+            self.modified_buttons.set_inside(self.windows.is_inside(window_id, x, y));
         }
     }
 }

@@ -7,6 +7,9 @@
 //! second X connection, and an event still in flight when the window is destroyed is an X error,
 //! which ends the program. A closed window is hidden and reused.
 
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+
 use sdl3::VideoSubsystem;
 use sdl3::event::WindowEvent;
 use sdl3::video::{FullscreenType, Window, WindowBuilder, WindowPos};
@@ -15,6 +18,7 @@ use thinc_region::{Rect, Size};
 use super::gpu;
 use super::icon;
 use super::present::{self, Presenter, Slot};
+use super::titles::Titles;
 use super::{App, WindowOptions};
 use crate::arrange;
 use crate::cli::Present;
@@ -232,101 +236,65 @@ fn monitors(video: &VideoSubsystem) -> Vec<Rect> {
         .collect()
 }
 
-impl App<'_> {
+/// The viewer's windows, and which of them has the focus. Their number changes only if monitors
+/// are plugged in.
+pub(super) struct Windows {
+    panes: ManuallyDrop<Vec<Pane>>,
+    /// The window that has or last had the focus, which also shows the panels.
+    front: usize,
+    mode: WindowMode,
+    /// Wayland does not reveal window positions.
+    knows_positions: bool,
+}
+
+impl Deref for Windows {
+    type Target = [Pane];
+
+    fn deref(&self) -> &[Pane] {
+        &self.panes
+    }
+}
+
+impl DerefMut for Windows {
+    fn deref_mut(&mut self) -> &mut [Pane] {
+        &mut self.panes
+    }
+}
+
+impl Windows {
+    pub(super) fn new(panes: Vec<Pane>, mode: WindowMode, driver: &str) -> Windows {
+        let knows_positions = driver != "wayland";
+        Windows { panes: ManuallyDrop::new(panes), front: 0, mode, knows_positions }
+    }
+
     /// The window that has the focus, or had it last.
     pub(super) fn front(&mut self) -> &mut Pane {
         &mut self.panes[self.front]
     }
 
-    /// Video frames are painted by the windows if all of them can.
-    pub(super) fn choose_painter(&mut self) {
-        let paint = self.panes.iter().all(|pane| pane.presenter.paints_videos());
-        self.client.lock().set_video_layers(paint);
+    pub(super) fn front_index(&self) -> usize {
+        self.front
+    }
+
+    /// This window has the focus; true if another had it last.
+    fn set_front(&mut self, index: usize) -> bool {
+        std::mem::replace(&mut self.front, index) != index
+    }
+
+    /// Windows of monitors that were unplugged cannot have the focus.
+    fn keep_front_open(&mut self) {
+        if !self.panes[self.front].open {
+            self.front = 0;
+        }
     }
 
     /// True if each window is a monitor of the session.
     pub(super) fn has_displays(&self) -> bool {
-        self.options.mode != WindowMode::One
+        self.mode != WindowMode::One
     }
 
     pub(super) fn pane_of(&self, window_id: u32) -> Option<usize> {
         self.panes.iter().position(|pane| pane.window().id() == window_id)
-    }
-
-    pub(super) fn handle_window(&mut self, index: usize, event: &WindowEvent) {
-        match event {
-            WindowEvent::CloseRequested => self.close(index),
-            WindowEvent::PixelSizeChanged(..)
-            | WindowEvent::Resized(..)
-            | WindowEvent::DisplayChanged(..) => {
-                self.handle_window_size(index);
-            }
-            WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => {
-                self.drawing.redraw()
-            }
-            // Between these windows a drag continues; SDL releases keys itself.
-            WindowEvent::FocusLost
-                if self.input.focused_window_id().and_then(|id| self.pane_of(id)).is_none() =>
-            {
-                self.flush_pointer();
-                self.release_pointer();
-                self.release_all();
-                self.menus.hide();
-                self.drawing.redraw();
-            }
-            WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
-            WindowEvent::FocusGained => {
-                if std::mem::replace(&mut self.front, index) != index {
-                    self.drawing.redraw();
-                    let grabbed = self.keyboard.is_grabbed();
-                    self.keyboard.set_grab(self.panes[index].presenter.window_mut(), grabbed);
-                }
-                self.sync_locks();
-                self.handle_capture_focus(index);
-            }
-            // Releases may have been sent to another window meanwhile.
-            WindowEvent::EnterFullscreen => {
-                self.release_all();
-                self.keyboard.set_grab(self.panes[index].presenter.window_mut(), true);
-            }
-            WindowEvent::LeaveFullscreen => {
-                self.release_all();
-                self.keyboard.set_grab(self.panes[index].presenter.window_mut(), false);
-            }
-            _ => {}
-        }
-    }
-
-    /// A window was closed: its monitor is removed; with the last one the viewer quits.
-    fn close(&mut self, index: usize) {
-        self.panes[index].open = false;
-        let Some(other) = self.panes.iter().position(|pane| pane.open) else {
-            self.quit = true;
-            return;
-        };
-        self.panes[index].presenter.window_mut().hide();
-        if self.front == index {
-            self.front = other;
-        }
-        self.rearrange();
-    }
-
-    /// A window has a new size: the framebuffer is placed again, and the session is resized.
-    pub(super) fn handle_window_size(&mut self, index: usize) {
-        let (width, height) = self.panes[index].window().size_in_pixels();
-        let window = Size { width, height };
-        // 0 if SDL does not know it; the session rounds a scale that it cannot use.
-        let scale = self.panes[index].window().display_scale();
-        if scale > 0.0 && index == self.first() {
-            self.client.lock().set_scale((scale * 100.0).round() as u16);
-        }
-        let pane = &mut self.panes[index];
-        if window != pane.placement.window {
-            pane.placement.window = window;
-            pane.presenter.forget();
-            self.rearrange();
-        }
-        self.drawing.redraw();
     }
 
     /// The first window that is open.
@@ -334,35 +302,49 @@ impl App<'_> {
         self.panes.iter().position(|pane| pane.open).unwrap_or(0)
     }
 
-    fn rearrange(&mut self) {
-        let client = self.client;
-        let mut state = client.lock();
-        self.place(&mut state);
-        self.tell_size(&mut state);
+    /// A monitor was plugged in.
+    fn push(&mut self, pane: Pane) {
+        self.panes.push(pane);
     }
 
-    /// Requests a session as large as the window, or a monitor for each window.
-    pub(super) fn tell_size(&mut self, state: &mut State) {
-        let open = || self.panes.iter().filter(|pane| pane.open);
-        match self.options.mode {
-            WindowMode::One => {
-                let window = self.panes[0].placement.window;
-                if window.area() > 0 && !self.zoom.keeps_screen() {
-                    state.resize(window);
-                }
-            }
-            // While windows are being opened, not all are known: one arrangement is requested, not
-            // one each.
-            _ if open().any(|pane| pane.placement.window.area() == 0) => {}
-            WindowMode::Windows(_) => {
-                state.arrange(arrange::in_a_row(
-                    &open().map(|pane| pane.placement.window).collect::<Vec<_>>(),
-                ));
-            }
-            WindowMode::Monitors => {
-                let monitors = open().map(|pane| (pane.monitor, pane.placement.window));
-                state.arrange(arrange::as_monitors(&monitors.collect::<Vec<_>>()));
-            }
+    /// A window was closed, and its monitor is removed. False if it was the last.
+    fn close(&mut self, index: usize) -> bool {
+        self.panes[index].open = false;
+        let Some(other) = self.panes.iter().position(|pane| pane.open) else { return false };
+        self.panes[index].presenter.window_mut().hide();
+        if self.front == index {
+            self.front = other;
+        }
+        true
+    }
+
+    /// Whether a point is in its window.
+    pub(super) fn is_inside(&self, window_id: u32, x: f32, y: f32) -> bool {
+        self.pane_of(window_id).is_some_and(|index| {
+            let (width, height) = self.panes[index].window().size();
+            (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y)
+        })
+    }
+
+    /// A point of the desktop, in this window if there is one, or else in that with the focus.
+    pub(super) fn in_window(&self, window_id: u32, (x, y): (i32, i32)) -> (u32, f32, f32) {
+        let index = self.pane_of(window_id).unwrap_or(self.front);
+        let bounds = self.panes[index].bounds();
+        (self.panes[index].window().id(), (x - bounds.x1) as f32, (y - bounds.y1) as f32)
+    }
+
+    /// The window that shows this pixel of the screen, or has the focus.
+    fn showing(&self, x: u16, y: u16) -> &Pane {
+        let shows = |pane: &&Pane| {
+            let (x, y) = pane.placement.to_window(x, y);
+            pane.open && pane.placement.visible.contains_point(x as i32, y as i32)
+        };
+        self.panes.iter().find(shows).unwrap_or(&self.panes[self.front])
+    }
+
+    pub(super) fn set_titles(&mut self, titles: &Titles) {
+        for (index, pane) in self.panes.iter_mut().enumerate() {
+            let _ = pane.presenter.window_mut().set_title(&titles.of_window(index));
         }
     }
 
@@ -382,6 +364,144 @@ impl App<'_> {
         }
     }
 
+    /// The screen's pixel under a point of a window. A drag may have left its window for another of
+    /// these, whose position on the desktop differs from its monitor's position in the session.
+    pub(super) fn screen_at(&self, window_id: u32, x: f32, y: f32) -> Option<(u16, u16)> {
+        let mut index = self.pane_of(window_id).unwrap_or(self.front);
+        let (mut x, mut y) = (x, y);
+        let (width, height) = self.panes[index].window().size();
+        let inside = (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y);
+        if !inside && self.has_displays() && self.knows_positions {
+            let from = self.panes[index].bounds();
+            let (desk_x, desk_y) = (x + from.x1 as f32, y + from.y1 as f32);
+            let under = |pane: &Pane| {
+                pane.open && pane.bounds().contains_point(desk_x as i32, desk_y as i32)
+            };
+            if let Some(other) = self.panes.iter().position(under) {
+                let bounds = self.panes[other].bounds();
+                (index, x, y) = (other, desk_x - bounds.x1 as f32, desk_y - bounds.y1 as f32);
+            }
+        }
+        let pane = &self.panes[index];
+        let density = pane.window().pixel_density();
+        pane.placement.to_screen(x * density, y * density)
+    }
+}
+
+impl App<'_> {
+    /// Video frames are painted by the windows if all of them can.
+    pub(super) fn choose_painter(&mut self) {
+        let paint = self.windows.iter().all(|pane| pane.presenter.paints_videos());
+        self.client.lock().set_video_layers(paint);
+    }
+
+    pub(super) fn handle_window(&mut self, index: usize, event: &WindowEvent) {
+        match event {
+            WindowEvent::CloseRequested => self.close(index),
+            WindowEvent::PixelSizeChanged(..)
+            | WindowEvent::Resized(..)
+            | WindowEvent::DisplayChanged(..) => {
+                self.handle_window_size(index);
+            }
+            WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => {
+                self.drawing.redraw()
+            }
+            // Between these windows a drag continues; SDL releases keys itself.
+            WindowEvent::FocusLost
+                if self
+                    .input
+                    .focused_window_id()
+                    .and_then(|id| self.windows.pane_of(id))
+                    .is_none() =>
+            {
+                self.flush_pointer();
+                self.release_pointer();
+                self.release_all();
+                self.menus.hide();
+                self.drawing.redraw();
+            }
+            WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
+            WindowEvent::FocusGained => {
+                if self.windows.set_front(index) {
+                    self.drawing.redraw();
+                    let grabbed = self.keyboard.is_grabbed();
+                    self.keyboard.set_grab(self.windows[index].presenter.window_mut(), grabbed);
+                }
+                self.sync_locks();
+                self.handle_capture_focus(index);
+            }
+            // Releases may have been sent to another window meanwhile.
+            WindowEvent::EnterFullscreen => {
+                self.release_all();
+                self.keyboard.set_grab(self.windows[index].presenter.window_mut(), true);
+            }
+            WindowEvent::LeaveFullscreen => {
+                self.release_all();
+                self.keyboard.set_grab(self.windows[index].presenter.window_mut(), false);
+            }
+            _ => {}
+        }
+    }
+
+    /// A window was closed: its monitor is removed; with the last one the viewer quits.
+    fn close(&mut self, index: usize) {
+        if !self.windows.close(index) {
+            self.quit = true;
+            return;
+        }
+        self.rearrange();
+    }
+
+    /// A window has a new size: the framebuffer is placed again, and the session is resized.
+    pub(super) fn handle_window_size(&mut self, index: usize) {
+        let (width, height) = self.windows[index].window().size_in_pixels();
+        let window = Size { width, height };
+        // 0 if SDL does not know it; the session rounds a scale that it cannot use.
+        let scale = self.windows[index].window().display_scale();
+        if scale > 0.0 && index == self.windows.first() {
+            self.client.lock().set_scale((scale * 100.0).round() as u16);
+        }
+        let pane = &mut self.windows[index];
+        if window != pane.placement.window {
+            pane.placement.window = window;
+            pane.presenter.forget();
+            self.rearrange();
+        }
+        self.drawing.redraw();
+    }
+
+    fn rearrange(&mut self) {
+        let client = self.client;
+        let mut state = client.lock();
+        self.place(&mut state);
+        self.tell_size(&mut state);
+    }
+
+    /// Requests a session as large as the window, or a monitor for each window.
+    pub(super) fn tell_size(&mut self, state: &mut State) {
+        let open = || self.windows.iter().filter(|pane| pane.open);
+        match self.options.mode {
+            WindowMode::One => {
+                let window = self.windows[0].placement.window;
+                if window.area() > 0 && !self.zoom.keeps_screen() {
+                    state.resize(window);
+                }
+            }
+            // While windows are being opened, not all are known: one arrangement is requested, not
+            // one each.
+            _ if open().any(|pane| pane.placement.window.area() == 0) => {}
+            WindowMode::Windows(_) => {
+                state.arrange(arrange::in_a_row(
+                    &open().map(|pane| pane.placement.window).collect::<Vec<_>>(),
+                ));
+            }
+            WindowMode::Monitors => {
+                let monitors = open().map(|pane| (pane.monitor, pane.placement.window));
+                state.arrange(arrange::as_monitors(&monitors.collect::<Vec<_>>()));
+            }
+        }
+    }
+
     /// Monitors were plugged in or out: each gets its window.
     pub(super) fn handle_monitors(&mut self) -> Result<(), ViewError> {
         if self.options.mode != WindowMode::Monitors {
@@ -393,18 +513,18 @@ impl App<'_> {
             return Ok(());
         }
         for (index, &monitor) in monitors.iter().enumerate() {
-            if index == self.panes.len() {
+            if index == self.windows.len() {
                 let window = open_on(
                     &self.desktop.video,
                     self.titles.host(),
                     monitor,
                     self.options.present,
                 )?;
-                self.panes.push(Pane::new(&self.desktop.video, window, self.options.present)?);
+                self.windows.push(Pane::new(&self.desktop.video, window, self.options.present)?);
                 self.choose_painter();
                 self.start_text_input(index);
             }
-            let pane = &mut self.panes[index];
+            let pane = &mut self.windows[index];
             let was = std::mem::replace(&mut pane.monitor, monitor);
             let opened = !std::mem::replace(&mut pane.open, true);
             if opened || was != monitor {
@@ -424,54 +544,23 @@ impl App<'_> {
             }
             self.handle_window_size(index);
         }
-        for pane in self.panes.iter_mut().skip(monitors.len()).filter(|pane| pane.open) {
+        for pane in self.windows.iter_mut().skip(monitors.len()).filter(|pane| pane.open) {
             pane.open = false;
             pane.presenter.window_mut().hide();
         }
-        if !self.panes[self.front].open {
-            self.front = 0;
-        }
-        self.name_windows();
+        self.windows.keep_front_open();
+        self.windows.set_titles(&self.titles);
         self.rearrange();
         Ok(())
     }
 
-    /// The screen's pixel under a point of a window. A drag may have left its window for another of
-    /// these, whose position on the desktop differs from its monitor's position in the session.
-    pub(super) fn screen_at(&self, window_id: u32, x: f32, y: f32) -> Option<(u16, u16)> {
-        let mut index = self.pane_of(window_id).unwrap_or(self.front);
-        let (mut x, mut y) = (x, y);
-        let (width, height) = self.panes[index].window().size();
-        let inside = (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y);
-        // Wayland does not reveal window positions.
-        if !inside && self.has_displays() && self.desktop.video.current_video_driver() != "wayland"
-        {
-            let from = self.panes[index].bounds();
-            let (desk_x, desk_y) = (x + from.x1 as f32, y + from.y1 as f32);
-            let under = |pane: &Pane| {
-                pane.open && pane.bounds().contains_point(desk_x as i32, desk_y as i32)
-            };
-            if let Some(other) = self.panes.iter().position(under) {
-                let bounds = self.panes[other].bounds();
-                (index, x, y) = (other, desk_x - bounds.x1 as f32, desk_y - bounds.y1 as f32);
-            }
-        }
-        let pane = &self.panes[index];
-        let density = pane.window().pixel_density();
-        pane.placement.to_screen(x * density, y * density)
-    }
-
     /// An application moved the pointer.
     pub(super) fn warp(&mut self, x: u16, y: u16) {
-        if self.mouse.focused_window_id().and_then(|id| self.pane_of(id)).is_none() {
+        if self.mouse.focused_window_id().and_then(|id| self.windows.pane_of(id)).is_none() {
             return;
         }
         self.pointer.handle_warp(x, y);
-        let shows = |pane: &&Pane| {
-            let (x, y) = pane.placement.to_window(x, y);
-            pane.open && pane.placement.visible.contains_point(x as i32, y as i32)
-        };
-        let pane = self.panes.iter().find(shows).unwrap_or(&self.panes[self.front]);
+        let pane = self.windows.showing(x, y);
         let (x, y) = pane.placement.to_window(x, y);
         let density = pane.window().pixel_density().max(f32::EPSILON);
         self.mouse.warp_mouse_in_window(pane.window(), x / density, y / density);
@@ -480,13 +569,6 @@ impl App<'_> {
     /// The session has this name.
     pub(super) fn show_name(&mut self, name: Option<&str>) {
         self.titles.set_name(name);
-        self.name_windows();
-    }
-
-    /// Sets the windows' titles to the session's name.
-    pub(super) fn name_windows(&mut self) {
-        for (index, pane) in self.panes.iter_mut().enumerate() {
-            let _ = pane.presenter.window_mut().set_title(&self.titles.of_window(index));
-        }
+        self.windows.set_titles(&self.titles);
     }
 }

@@ -14,18 +14,18 @@ use crate::place::Placement;
 impl App<'_> {
     /// Places the present framebuffer, and requests the view that is to be shown.
     pub(super) fn place(&mut self, state: &mut State) {
-        if self.has_displays() {
+        if self.windows.has_displays() {
             self.drawing.redraw();
-            return self.place_displays(state);
+            return self.windows.place_displays(state);
         }
         let (picture, window) =
-            (state.viewer().framebuffer().size(), self.panes[0].placement.window);
+            (state.viewer().framebuffer().size(), self.windows[0].placement.window);
         let (screen, part) = state
             .session
             .shown()
             .map_or((picture, picture.rect()), |shown| (shown.screen, shown.part));
         let shown = self.zoom.shown(screen, window);
-        self.panes[0].placement = match shown {
+        self.windows[0].placement = match shown {
             Some(shown) => Placement::zoomed(picture, part, shown.part, window),
             // Zoomed out to the whole screen: until the session has answered, the present part
             // stays where it is.
@@ -50,7 +50,7 @@ impl App<'_> {
         let mut state = client.lock();
         let screen =
             state.session.shown().map_or(state.viewer().framebuffer().size(), |shown| shown.screen);
-        let shown = self.zoom.shown(screen, self.panes[0].placement.window);
+        let shown = self.zoom.shown(screen, self.windows[0].placement.window);
         if act(&mut self.zoom, shown.map_or(screen.rect(), |shown| shown.part), mouse) {
             self.place(&mut state);
         }
@@ -59,6 +59,8 @@ impl App<'_> {
     /// The screen's pixel under the pointer.
     fn pointer_at(&self) -> (i32, i32) {
         let (window_id, x, y) = self.mouse_at;
-        self.screen_at(window_id, x, y).map_or((0, 0), |(x, y)| (i32::from(x), i32::from(y)))
+        self.windows
+            .screen_at(window_id, x, y)
+            .map_or((0, 0), |(x, y)| (i32::from(x), i32::from(y)))
     }
 }
