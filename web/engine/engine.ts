@@ -12,18 +12,10 @@ import { type SavedPicture, TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
 import { Connection } from "../transport/connection";
-import {
-  CLIPBOARD,
-  compileDecoder,
-  Decoder,
-  DecoderError,
-  type DecoderEvent,
-  Liveness,
-} from "./decoder";
+import { EngineClipboard } from "./clipboard";
+import { compileDecoder, Decoder, DecoderError, type DecoderEvent, Liveness } from "./decoder";
 import { EngineFiles } from "./files";
 import {
-  type ClipboardPolicy,
-  ClipFailure,
   type ConnectionState,
   type FromEngine,
   INSTANCE_BYTES,
@@ -128,14 +120,7 @@ export class Engine {
   private takingVideoTasks = false;
   private h264 = false;
 
-  private clipPolicy: ClipboardPolicy = { toSession: false, fromSession: false };
-  /**
-   * The page's newest clipboard offer, repeated on a new connection; no formats if the session has
-   * copied something since.
-   */
-  private localOffer = { number: 0, formats: 0 };
-  /** Clipboard contents requested from the session: viewer-core's numbers → the page's. */
-  private readonly clipRequests = new Map<number, number>();
+  private readonly clipboard: EngineClipboard;
   /**
    * The connection's first picture was shown: what the session offers from now on was copied just
    * now.
@@ -156,6 +141,7 @@ export class Engine {
   private readonly files: EngineFiles;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
+    this.clipboard = new EngineClipboard(post, (call) => this.withDecoder(call));
     this.files = new EngineFiles(post, (call) => this.withDecoder(call));
   }
 
@@ -232,27 +218,10 @@ export class Engine {
         break;
       }
       case "clipPolicy":
-        this.withDecoder((decoder) => decoder.clipWanted(message.policy));
-        break;
       case "clipOffer":
-        this.localOffer = { number: message.number, formats: message.formats };
-        this.withDecoder((decoder) => decoder.clipOffer(message.formats));
-        break;
-      case "clipRequest": {
-        const id = this.withDecoder((decoder) => decoder.clipRequest(message.format, nowUs()));
-        if (id !== undefined) this.clipRequests.set(id, message.request);
-        else
-          this.post({
-            type: "clipFailed",
-            request: message.request,
-            why: ClipFailure.Gone,
-            bytes: 0,
-            limit: 0,
-          });
-        break;
-      }
+      case "clipRequest":
       case "clipProvide":
-        this.withDecoder((decoder) => decoder.clipProvide(message.id, message.bytes, nowUs()));
+        this.clipboard.handle(message);
         break;
       case "sound":
       case "microphone":
@@ -293,7 +262,7 @@ export class Engine {
   private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
     this.sizing.wanted = message.display;
     this.opening = message.opening;
-    this.clipPolicy = message.clipboard;
+    this.clipboard.policy = message.clipboard;
     this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
     this.login = { url: message.logoutUrl, secret: message.secret };
     const session = {
@@ -434,7 +403,7 @@ export class Engine {
       decoder.opening(this.opening);
       decoder.h264(this.h264);
       decoder.datagrams(this.connection?.carriesDatagrams ?? false);
-      decoder.clipPolicy(this.clipPolicy);
+      this.clipboard.prepare(decoder);
       this.sound?.open(decoder);
       this.files.open(decoder);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
@@ -444,7 +413,7 @@ export class Engine {
       decoder.opened(this.connection?.reason !== undefined, nowUs());
       if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
       if (this.view) decoder.view(this.view);
-      if (this.localOffer.formats !== 0) decoder.clipOffer(this.localOffer.formats);
+      this.clipboard.open(decoder);
       if (this.connection?.canImprove) decoder.watchPath();
     });
   }
@@ -530,7 +499,7 @@ export class Engine {
 
   /** Whether nothing is released, sent twice or requested in vain if the connection ends now. */
   private get mayBeReplaced(): boolean {
-    return this.decoder?.mayBeReplaced !== false && this.clipRequests.size === 0;
+    return this.decoder?.mayBeReplaced !== false && !this.clipboard.awaitsContent;
   }
 
   /**
@@ -667,36 +636,11 @@ export class Engine {
         this.sessionClosed(event.code, event.reason);
         break;
       case "clipOffer":
-        if (event.selection !== CLIPBOARD) break;
-        if (event.formats !== 0) this.localOffer.formats = 0;
-        this.post({
-          type: "clipOffer",
-          after: this.localOffer.number,
-          formats: event.formats,
-          copied: this.pictureShown,
-        });
-        break;
       case "clipWanted":
-        this.post({ type: "clipWanted", id: event.id, format: event.format });
+      case "clipContent":
+      case "clipEnded":
+        this.clipboard.handleEvent(event, this.pictureShown);
         break;
-      case "clipContent": {
-        const request = this.clipRequests.get(event.id);
-        this.clipRequests.delete(event.id);
-        if (request !== undefined)
-          this.post({ type: "clipContent", request, bytes: event.bytes }, [event.bytes.buffer]);
-        break;
-      }
-      case "clipEnded": {
-        const { id, why, bytes, limit } = event;
-        const request = this.clipRequests.get(id);
-        this.clipRequests.delete(id);
-        this.post(
-          request !== undefined
-            ? { type: "clipFailed", request, why, bytes, limit }
-            : { type: "clipRefused", why, bytes, limit },
-        );
-        break;
-      }
     }
   }
 
@@ -849,7 +793,7 @@ export class Engine {
     this.videoDecoders = undefined;
     this.liveness = Liveness.Responsive;
     this.sizing.lost();
-    this.clipRequests.clear();
+    this.clipboard.lost();
     clearTimeout(this.deadlineTimer);
     this.deadlineTimer = undefined;
     for (const waiter of this.barriers.values()) waiter.reject(why);

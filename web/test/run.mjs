@@ -28,6 +28,7 @@ const FILES = [
   "keymap",
   "view",
   "connection",
+  "engine",
   "page",
   "menu",
   "video",
