@@ -28,7 +28,7 @@ import {
 } from "./messages";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
-import { decodesH264, VideoDecoders } from "./video";
+import { EngineVideo } from "./video";
 import { messageOf, sentence } from "./words";
 
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
@@ -114,11 +114,7 @@ export class Engine {
    * for it.
    */
   private restoring: "reading" | "opened" | undefined;
-  private videoDecoders: VideoDecoders | undefined;
-  /** A frame of the last connection still occupies the sample buffer. */
-  private copying: Promise<void> | undefined;
-  private takingVideoTasks = false;
-  private h264 = false;
+  private readonly video = new EngineVideo((call) => this.withDecoder(call));
 
   private readonly clipboard: EngineClipboard;
   /**
@@ -307,14 +303,14 @@ export class Engine {
     }
     const before = tab?.reloaded ? this.tileSaver?.read(RESTORE_MS_MAX) : undefined;
     if (before) this.restoring = "reading";
-    const h264 = decodesH264();
+    const trial = this.video.prepare();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
     if (message.persistCache) {
       this.cacheSaver = new CacheSaver(message.socketUrl, () => this.decoder);
       await this.cacheSaver.load(this.decoder);
     }
-    this.h264 = await h264;
+    await trial;
     this.watchClock();
     this.connection.open();
     if (before) this.finishRestoring(await before);
@@ -397,11 +393,10 @@ export class Engine {
     this.connected = true;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
     this.pictureShown = false;
-    this.videoDecoders = new VideoDecoders((call) => this.withDecoder(call), this.copying);
     this.withDecoder((decoder) => {
       decoder.instance(this.instance);
       decoder.opening(this.opening);
-      decoder.h264(this.h264);
+      this.video.open(decoder);
       decoder.datagrams(this.connection?.carriesDatagrams ?? false);
       this.clipboard.prepare(decoder);
       this.sound?.open(decoder);
@@ -486,7 +481,7 @@ export class Engine {
       }
       for (let event = decoder.event(); event !== undefined; event = decoder.event())
         this.handleEvent(event);
-      this.takeVideoTasks(decoder);
+      this.video.take(decoder);
       this.sound?.take(decoder);
       this.files.take(decoder);
       if (decoder.damaged) this.schedulePresent();
@@ -546,18 +541,6 @@ export class Engine {
     const buffering = this.decoder?.canBufferInput(nowUs()) ?? false;
     if (buffering !== this.buffering) this.post({ type: "buffering", buffering });
     this.buffering = buffering;
-  }
-
-  /** In their order: tasks that appear while one is handled are taken by the same loop. */
-  private takeVideoTasks(decoder: Decoder): void {
-    if (this.takingVideoTasks) return;
-    this.takingVideoTasks = true;
-    try {
-      for (let task = decoder.video(); task !== undefined; task = decoder.video())
-        this.videoDecoders?.take(task);
-    } finally {
-      this.takingVideoTasks = false;
-    }
   }
 
   /** Calls the decoder's timeout at its deadline. */
@@ -789,8 +772,7 @@ export class Engine {
     if (this.restoring === "opened") this.restoring = "reading";
     this.decoder?.lost();
     this.sound?.microphone.want(undefined);
-    if (this.videoDecoders) this.copying = this.videoDecoders.close();
-    this.videoDecoders = undefined;
+    this.video.lost();
     this.liveness = Liveness.Responsive;
     this.sizing.lost();
     this.clipboard.lost();

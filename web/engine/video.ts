@@ -75,7 +75,7 @@ async function supported(size: Size): Promise<HardwareAcceleration | undefined> 
 }
 
 /** Whether this browser decodes H.264 into a pixel format that viewer-core accepts. */
-export async function decodesH264(): Promise<boolean> {
+async function decodesH264(): Promise<boolean> {
   const acceleration = await supported({ width: 1280, height: 720 });
   const config = acceleration && configOf({ width: 16, height: 16 }, acceleration);
   if (config === undefined) return false;
@@ -115,7 +115,7 @@ interface DecodedFrame {
  * The streams of one connection. Memory is bounded: viewer-core issues a few frames of each
  * stream, and no more until those have come back or the stream has ended.
  */
-export class VideoDecoders {
+class VideoDecoders {
   private readonly streams = new Map<number, Stream>();
   /** Streams that have ended; their pending frames are still decoded, and use memory until then. */
   private readonly ending = new Map<Stream, Promise<void>>();
@@ -359,5 +359,45 @@ class Stream {
     this.decoder = undefined;
     if (decoder !== undefined && decoder.state !== "closed") decoder.close();
     for (const { serial } of this.pending.splice(0)) this.options.failed(serial);
+  }
+}
+
+/** The video decoders of one connection after the other. */
+export class EngineVideo {
+  private decoders: VideoDecoders | undefined;
+  /** A frame of the last connection still occupies the sample buffer. */
+  private copying: Promise<void> | undefined;
+  private taking = false;
+  private h264 = false;
+
+  constructor(private readonly withDecoder: WithDecoder) {}
+
+  /** Tries what this browser decodes, before the first connection. */
+  async prepare(): Promise<void> {
+    this.h264 = await decodesH264();
+  }
+
+  /** A connection begins. */
+  open(decoder: Decoder): void {
+    this.decoders = new VideoDecoders(this.withDecoder, this.copying);
+    decoder.h264(this.h264);
+  }
+
+  /** In their order: tasks that appear while one is handled are taken by the same loop. */
+  take(decoder: Decoder): void {
+    if (this.taking) return;
+    this.taking = true;
+    try {
+      for (let task = decoder.video(); task !== undefined; task = decoder.video())
+        this.decoders?.take(task);
+    } finally {
+      this.taking = false;
+    }
+  }
+
+  /** The connection has ended. */
+  lost(): void {
+    if (this.decoders) this.copying = this.decoders.close();
+    this.decoders = undefined;
   }
 }

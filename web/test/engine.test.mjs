@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { load } from "./modules.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
+const { EngineVideo } = await load("engine/video.ts");
 
 /**
  * Notes every call as [name, ...arguments], without times. `answers` has properties, and functions
@@ -112,4 +113,60 @@ test("clipboard: a request fails at once without content, and ends with its conn
   assert.ok(!part.awaitsContent);
   part.handleEvent({ type: "clipContent", id: 7, bytes });
   assert.deepEqual(posted(), [], "the next connection uses the same numbers");
+});
+
+function video(answers) {
+  const about = around(answers);
+  return { ...about, part: new EngineVideo(about.withDecoder) };
+}
+
+const SIZE = { width: 16, height: 16 };
+
+test("video: a browser without decoders says so, and every frame of it fails", async () => {
+  const tasks = [];
+  const { part, decoder, calls } = video({ video: () => tasks.shift() });
+  await part.prepare();
+  part.open(decoder);
+  assert.deepEqual(calls(), [["h264", false]]);
+  tasks.push({ type: "begin", stream: 3, size: SIZE });
+  part.take(decoder);
+  await new Promise((resolve) => setImmediate(resolve));
+  tasks.push({ type: "frame", stream: 3, serial: 9 });
+  part.take(decoder);
+  assert.deepEqual(
+    calls().filter(([name]) => name !== "video"),
+    [
+      ["videoReady", 3, false],
+      ["videoFailed", 9],
+    ],
+  );
+});
+
+test("video: what appears while a task is handled is taken after it", () => {
+  const taken = [];
+  const tasks = [1, 2].map((serial) => ({ type: "frame", stream: 0, serial }));
+  const { part, decoder } = video({
+    video: () => tasks.shift(),
+    // As the engine does after every call.
+    videoFailed: (serial) => {
+      if (serial === 1) tasks.unshift({ type: "frame", stream: 0, serial: 7 });
+      part.take(decoder);
+      taken.push(serial);
+    },
+  });
+  part.open(decoder);
+  part.take(decoder);
+  assert.deepEqual(taken, [1, 7, 2]);
+});
+
+test("video: between connections no task is handled", () => {
+  const tasks = [{ type: "frame", stream: 0, serial: 1 }];
+  const { part, decoder, calls } = video({ video: () => tasks.shift() });
+  part.open(decoder);
+  part.lost();
+  part.take(decoder);
+  assert.deepEqual(
+    calls().filter(([name]) => name === "videoFailed"),
+    [],
+  );
 });
