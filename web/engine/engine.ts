@@ -8,7 +8,7 @@
 import { choosePresenter, type Presenter } from "../display/present";
 import type { Rect, Size, ViewRequest } from "../display/view";
 import { CacheSaver } from "../store/cachesaver";
-import { type SavedPicture, TileSaver } from "../store/saver";
+import { TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
 import { Connection } from "../transport/connection";
@@ -26,6 +26,7 @@ import {
   type Stats,
   type ToEngine,
 } from "./messages";
+import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
 import { EngineVideo } from "./video";
@@ -44,11 +45,6 @@ const BARRIERS_MAX = 4;
  * than this.
  */
 const HOLD_MS_MAX = 400;
-/**
- * Reading the picture that an earlier page of the tab saved delays the first connection no longer
- * than this.
- */
-const RESTORE_MS_MAX = 1_000;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = {
   ended: 1,
@@ -100,20 +96,12 @@ export class Engine {
   private presentScheduled = false;
   private presents = 0;
   private postsLossy = false;
-  /** Saves the cache, if the user wants that. */
-  private cacheSaver: CacheSaver | undefined;
   /** Until when the old picture stays while the new one is incomplete; 0: not at all. */
   private holdUntilMs = 0;
   private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
   /** What the page shows, if it has said; sent on every connection. */
   private view: ViewRequest | undefined;
-  /** Saves the picture for the tab's next page. */
-  private tileSaver: TileSaver | undefined;
-  /**
-   * The picture of an earlier page is still being read; "opened": a connection has opened and waits
-   * for it.
-   */
-  private restoring: "reading" | "opened" | undefined;
+  private readonly saved: SavedState;
   private readonly video = new EngineVideo((call) => this.withDecoder(call));
 
   private readonly clipboard: EngineClipboard;
@@ -137,6 +125,11 @@ export class Engine {
   private readonly files: EngineFiles;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
+    this.saved = new SavedState(post, () => this.decoder, {
+      restored: (decoder, picture) => this.showRestored(decoder, picture),
+      opened: () => this.opened(),
+      closed: () => this.closed,
+    });
     this.clipboard = new EngineClipboard(post, (call) => this.withDecoder(call));
     this.files = new EngineFiles(post, (call) => this.withDecoder(call));
   }
@@ -198,10 +191,7 @@ export class Engine {
         this.visible = message.visible;
         this.withDecoder((decoder) => decoder.idleProbes(message.visible));
         if (this.visible) this.schedulePresent();
-        else {
-          void this.cacheSaver?.save();
-          void this.tileSaver?.save("last");
-        }
+        else this.saved.hidden();
         break;
       case "reportLossy":
         this.postsLossy = message.report;
@@ -286,7 +276,7 @@ export class Engine {
       holdsInput: () => this.decoder?.holdsInput === true,
       notImproved: (end) => this.decoder?.transportAttempt(end, nowUs()),
       refused: () => {
-        this.clearSavedState();
+        this.saved.clear();
         this.post({ type: "loginRefused" });
         this.close(
           "This link is no longer valid",
@@ -299,39 +289,29 @@ export class Engine {
     const { tab } = message;
     if (tab) {
       this.instance = tab.instance;
-      this.tileSaver = new TileSaver(tab, () => this.decoder);
+      this.saved.keepTiles(new TileSaver(tab, () => this.decoder), tab.reloaded);
     }
-    const before = tab?.reloaded ? this.tileSaver?.read(RESTORE_MS_MAX) : undefined;
-    if (before) this.restoring = "reading";
     const trial = this.video.prepare();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
-    if (message.persistCache) {
-      this.cacheSaver = new CacheSaver(message.socketUrl, () => this.decoder);
-      await this.cacheSaver.load(this.decoder);
-    }
+    if (message.persistCache)
+      await this.saved.keepCache(
+        new CacheSaver(message.socketUrl, () => this.decoder),
+        this.decoder,
+      );
     await trial;
     this.watchClock();
     this.connection.open();
-    if (before) this.finishRestoring(await before);
-  }
-
-  /** The saved picture has been read; a connection may have opened meanwhile. */
-  private finishRestoring(kept: SavedPicture | undefined): void {
-    const { decoder, restoring } = this;
-    this.restoring = undefined;
-    if (kept && decoder && !this.closed)
-      this.showRestored(decoder, this.tileSaver?.restore(decoder, kept));
-    if (restoring === "opened") this.opened();
+    await this.saved.restore();
   }
 
   /**
    * Shows the picture of an earlier page as if the connection had dropped, and requests the same
    * view.
    */
-  private showRestored(decoder: Decoder, picture: Picture | undefined): void {
+  private showRestored(decoder: Decoder, picture: Picture): void {
     const { presenter } = this;
-    if (picture === undefined || presenter === undefined) return;
+    if (presenter === undefined) return;
     const { width, height, screen, part } = picture;
     const whole = part.width === screen.width && part.height === screen.height;
     if (!whole || width !== part.width || height !== part.height)
@@ -345,7 +325,7 @@ export class Engine {
   /** Closes the connection and ends the login, also if the session cannot be told. */
   private async disconnect(): Promise<void> {
     this.withDecoder((decoder) => decoder.close());
-    this.clearSavedState();
+    this.saved.clear();
     this.post({ type: "forgetLogin" });
     const title = "Disconnected";
     this.close(title, `The session continues without you. ${NEW_LINK}`, false);
@@ -354,12 +334,6 @@ export class Engine {
       "This browser has forgotten its login, but the session could not be told: the login itself " +
       "is valid until thinc link --revoke or the session's end.";
     this.state({ name: "closed", title, reason, canRetry: false });
-  }
-
-  /** Deletes what the browser has stored of this session. */
-  private clearSavedState(): void {
-    this.tileSaver?.forget();
-    this.post({ type: "clearSavedState" });
   }
 
   /** The connection may have dropped while the module was fetched. */
@@ -386,10 +360,7 @@ export class Engine {
   }
 
   private opened(): void {
-    if (this.restoring !== undefined) {
-      this.restoring = "opened";
-      return;
-    }
+    if (this.saved.delaysConnection()) return;
     this.connected = true;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
     this.pictureShown = false;
@@ -578,7 +549,7 @@ export class Engine {
         break;
       case "geometry":
         this.newPicture = event;
-        this.tileSaver?.setPicture(event);
+        this.saved.setPicture(event);
         this.holdUntilMs = performance.now() + HOLD_MS_MAX;
         this.sizing.answered();
         setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
@@ -634,7 +605,7 @@ export class Engine {
         this.connection?.drop();
         break;
       case CLOSE.ended:
-        this.clearSavedState();
+        this.saved.clear();
         this.close(
           "The session has ended",
           `${sentence(reason)}Start it again with thinc serve on its machine, and open its link.`,
@@ -651,7 +622,7 @@ export class Engine {
         this.close("This page and the session have different protocol versions", reason, true);
         break;
       case CLOSE.unauthorized:
-        this.clearSavedState();
+        this.saved.clear();
         this.close("This link is no longer valid", `${sentence(reason)}${NEW_LINK}`, false);
         break;
       default:
@@ -688,7 +659,7 @@ export class Engine {
     if (this.connected) this.presents += 1;
     this.postLossy();
     this.withDecoder(() => decoder.presented(nowUs()));
-    this.tileSaver?.schedule();
+    this.saved.schedule();
     // A restored picture is not the session's yet.
     if (this.connected) for (const waiter of this.awaitPicture.splice(0)) waiter.resolve();
     for (const waiter of this.awaitPresent.splice(0)) waiter.resolve();
@@ -712,7 +683,7 @@ export class Engine {
   private async answer(
     what: "idle" | "saved" | "pixels" | "stats",
   ): Promise<undefined | Pixels | Stats> {
-    if (what === "saved") return this.tileSaver?.save("last").then(() => undefined);
+    if (what === "saved") return this.saved.saveTiles();
     if (what === "stats") return this.stats();
     if (what === "pixels") {
       const decoder = this.decoder;
@@ -769,7 +740,7 @@ export class Engine {
   private lost(why: Error): void {
     this.connected = false;
     this.greeted = false;
-    if (this.restoring === "opened") this.restoring = "reading";
+    this.saved.lost();
     this.decoder?.lost();
     this.sound?.microphone.want(undefined);
     this.video.lost();

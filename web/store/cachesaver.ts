@@ -1,5 +1,5 @@
 // Saves the viewer's cache of pixels for a later page, and loads what an earlier one saved.
-// Path 12/13: beside engine.ts, between decoder.ts, which has the cache, and cache.ts.
+// Path 12/13: under engine/saved.ts, between decoder.ts, which has the cache, and cache.ts.
 // Knows when; after an error it saves nothing more.
 
 import type { Decoder } from "../engine/decoder";

@@ -1,5 +1,5 @@
 // Saves the picture for the tab's next page, tile by tile, and restores what an earlier page saved.
-// Path 12/13: beside engine.ts, between decoder.ts, which chooses the tiles, and tiles.ts.
+// Path 12/13: under engine/saved.ts, between decoder.ts, which chooses the tiles, and tiles.ts.
 // Knows when to ask the decoder. After an error it saves nothing more, and the next page receives
 // all pixels.
 

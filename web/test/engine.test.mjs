@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { load } from "./modules.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
+const { SavedState } = await load("engine/saved.ts");
 const { EngineVideo } = await load("engine/video.ts");
 
 /**
@@ -169,4 +170,75 @@ test("video: between connections no task is handled", () => {
     calls().filter(([name]) => name === "videoFailed"),
     [],
   );
+});
+
+const PICTURE = { ...SIZE, screen: SIZE, part: { x: 0, y: 0, ...SIZE } };
+
+/** A page that was reloaded, whose picture is `read` later. */
+function reloaded() {
+  const events = [];
+  const { post, posted, decoder } = around();
+  const about = { closed: false, post, posted, decoder, events };
+  about.part = new SavedState(post, () => about.decoder, {
+    restored: (_, picture) => events.push(["restored", picture]),
+    opened: () => events.push(["opened"]),
+    closed: () => about.closed,
+  });
+  const saved = new Promise((resolve) => Object.assign(about, { read: resolve }));
+  const tiles = recorder({ read: () => saved, restore: (_, { picture }) => picture });
+  about.tiles = tiles;
+  about.part.keepTiles(tiles.object, true);
+  about.restored = about.part.restore();
+  return about;
+}
+
+test("saved: a connection that opens meanwhile waits until the picture is restored", async () => {
+  const { part, read, restored, events } = reloaded();
+  assert.ok(part.delaysConnection());
+  read({ picture: PICTURE, tiles: [] });
+  await restored;
+  assert.deepEqual(events, [["restored", PICTURE], ["opened"]]);
+  assert.ok(!part.delaysConnection(), "only the first one waits");
+});
+
+test("saved: a connection that was lost meanwhile does not go on", async () => {
+  const { part, read, restored, events } = reloaded();
+  assert.ok(part.delaysConnection());
+  part.lost();
+  read(undefined);
+  await restored;
+  assert.deepEqual(events, []);
+});
+
+test("saved: nothing is restored in a closed page, nor without a decoder", async () => {
+  for (const change of [{ closed: true }, { decoder: undefined }]) {
+    const about = reloaded();
+    Object.assign(about, change).read({ picture: PICTURE, tiles: [] });
+    await about.restored;
+    assert.deepEqual(about.events, [], JSON.stringify(change));
+  }
+});
+
+test("saved: a page that is hidden saves all, and a login that ends deletes all", () => {
+  const { part, tiles, posted } = reloaded();
+  tiles.taken();
+  part.setPicture(PICTURE);
+  part.schedule();
+  part.hidden();
+  part.clear();
+  assert.deepEqual(tiles.taken(), [
+    ["setPicture", PICTURE],
+    ["schedule"],
+    ["save", "last"],
+    ["forget"],
+  ]);
+  assert.deepEqual(posted(), [{ type: "clearSavedState" }]);
+});
+
+test("saved: a browser that stores nothing delays nothing", async () => {
+  const { post } = around();
+  const part = new SavedState(post, () => undefined, {});
+  assert.ok(!part.delaysConnection());
+  await part.restore();
+  assert.equal(await part.saveTiles(), undefined);
 });
