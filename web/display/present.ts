@@ -1,6 +1,7 @@
 // Puts damaged parts of the screen on a canvas, byte for byte.
 // Path 13/13: from decoder.ts (the framebuffer in WASM memory), to the user's screen.
-// Knows pixels and canvases; never when to present (engine.ts), nor where on the page (main.ts).
+// Knows pixels and canvases; never when to present (presentation.ts), nor where on the page
+// (main.ts).
 
 import type { Decoder } from "../engine/decoder";
 import type { PresenterKind } from "../engine/messages";

@@ -5,8 +5,8 @@
 // Decoding and acknowledging follow the socket, presenting follows the display: neither waits for
 // the other.
 
-import { choosePresenter, type Presenter } from "../display/present";
-import type { Rect, Size, ViewRequest } from "../display/view";
+import { choosePresenter } from "../display/present";
+import type { ViewRequest } from "../display/view";
 import { CacheSaver } from "../store/cachesaver";
 import { TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
@@ -26,10 +26,12 @@ import {
   type Stats,
   type ToEngine,
 } from "./messages";
+import { Presentation } from "./presentation";
 import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
 import { EngineVideo } from "./video";
+import type { Waiter } from "./waiters";
 import { messageOf, sentence } from "./words";
 
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
@@ -40,11 +42,6 @@ const CLOCK_MS = 2_000;
 const CLOCK_JUMP_MS_MIN = 4_000;
 /** Half of what viewer-core permits. */
 const BARRIERS_MAX = 4;
-/**
- * After a new size or connection the old picture stays until the new one is complete, but no longer
- * than this.
- */
-const HOLD_MS_MAX = 400;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = {
   ended: 1,
@@ -57,11 +54,6 @@ const CLOSE = {
   elsewhere: 8,
 } as const;
 
-interface Waiter {
-  resolve(): void;
-  reject(error: Error): void;
-}
-
 export class Engine {
   private module: WebAssembly.Module | undefined;
   private decoder: Decoder | undefined;
@@ -73,7 +65,6 @@ export class Engine {
    * arrive late over a dead path.
    */
   private instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
-  private presenter: Presenter | undefined;
   /** What viewer-core last said of this connection. */
   private liveness = Liveness.Responsive;
 
@@ -92,32 +83,19 @@ export class Engine {
     }),
   );
 
-  private visible = true;
-  private presentScheduled = false;
-  private presents = 0;
-  private postsLossy = false;
-  /** Until when the old picture stays while the new one is incomplete; 0: not at all. */
-  private holdUntilMs = 0;
-  private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
+  private readonly presentation: Presentation;
   /** What the page shows, if it has said; sent on every connection. */
   private view: ViewRequest | undefined;
   private readonly saved: SavedState;
   private readonly video = new EngineVideo((call) => this.withDecoder(call));
 
   private readonly clipboard: EngineClipboard;
-  /**
-   * The connection's first picture was shown: what the session offers from now on was copied just
-   * now.
-   */
-  private pictureShown = false;
   private deadlineTimer: ReturnType<typeof setTimeout> | undefined;
   private deadlineUs = 0;
   /** The keyboard layout, sent on every connection. */
   private layout: { layout: string; variant: string } | undefined;
 
   private readonly barriers = new Map<number, Waiter>();
-  private readonly awaitPicture: Waiter[] = [];
-  private readonly awaitPresent: Waiter[] = [];
 
   /** What the page was told last. */
   private relativeWanted = false;
@@ -125,6 +103,14 @@ export class Engine {
   private readonly files: EngineFiles;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
+    this.presentation = new Presentation(post, {
+      decoder: () => this.decoder,
+      connected: () => this.connected,
+      presented: () => {
+        this.withDecoder((decoder) => decoder.presented(nowUs()));
+        this.saved.schedule();
+      },
+    });
     this.saved = new SavedState(post, () => this.decoder, {
       restored: (decoder, picture) => this.showRestored(decoder, picture),
       opened: () => this.opened(),
@@ -188,14 +174,12 @@ export class Engine {
         this.withDecoder((decoder) => decoder.view(message.view));
         break;
       case "visible":
-        this.visible = message.visible;
+        this.presentation.setVisible(message.visible);
         this.withDecoder((decoder) => decoder.idleProbes(message.visible));
-        if (this.visible) this.schedulePresent();
-        else this.saved.hidden();
+        if (!message.visible) this.saved.hidden();
         break;
       case "reportLossy":
-        this.postsLossy = message.report;
-        this.postLossy();
+        this.presentation.reportLossy(message.report);
         break;
       case "share": {
         const { request, action } = message;
@@ -249,7 +233,7 @@ export class Engine {
     this.sizing.wanted = message.display;
     this.opening = message.opening;
     this.clipboard.policy = message.clipboard;
-    this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
+    this.presentation.start((lost) => choosePresenter(message.canvas, message.presenter, lost));
     this.login = { url: message.logoutUrl, secret: message.secret };
     const session = {
       socket: message.socketUrl,
@@ -310,15 +294,11 @@ export class Engine {
    * view.
    */
   private showRestored(decoder: Decoder, picture: Picture): void {
-    const { presenter } = this;
-    if (presenter === undefined) return;
+    if (!this.presentation.restore(decoder, picture)) return;
     const { width, height, screen, part } = picture;
     const whole = part.width === screen.width && part.height === screen.height;
     if (!whole || width !== part.width || height !== part.height)
       this.view ??= { size: { width, height }, part };
-    presenter.resize(width, height);
-    this.post({ type: "geometry", width, height, screen, part });
-    presenter.present(decoder, decoder.takeDamage());
     this.postBuffering();
   }
 
@@ -362,8 +342,6 @@ export class Engine {
   private opened(): void {
     if (this.saved.delaysConnection()) return;
     this.connected = true;
-    this.holdUntilMs = performance.now() + HOLD_MS_MAX;
-    this.pictureShown = false;
     this.withDecoder((decoder) => {
       decoder.instance(this.instance);
       decoder.opening(this.opening);
@@ -374,7 +352,7 @@ export class Engine {
       this.files.open(decoder);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
       const { wanted } = this.sizing;
-      decoder.idleProbes(this.visible);
+      this.presentation.open(decoder);
       decoder.open("thinc-web", wanted.width, wanted.height);
       decoder.opened(this.connection?.reason !== undefined, nowUs());
       if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
@@ -455,7 +433,7 @@ export class Engine {
       this.video.take(decoder);
       this.sound?.take(decoder);
       this.files.take(decoder);
-      if (decoder.damaged) this.schedulePresent();
+      if (decoder.damaged) this.presentation.schedule();
       this.scheduleTimeout(decoder);
       if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
       this.followLiveness(decoder);
@@ -548,15 +526,12 @@ export class Engine {
         this.files.begin(this.decoder?.files.gives === true);
         break;
       case "geometry":
-        this.newPicture = event;
+        this.presentation.begin(event);
         this.saved.setPicture(event);
-        this.holdUntilMs = performance.now() + HOLD_MS_MAX;
         this.sizing.answered();
-        setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
         break;
       case "frameEnd":
-        this.holdUntilMs = 0;
-        this.schedulePresent();
+        this.presentation.complete();
         // The application may have ended while there was no connection.
         this.setRelativeWanted(event.relativeWanted);
         break;
@@ -593,7 +568,7 @@ export class Engine {
       case "clipWanted":
       case "clipContent":
       case "clipEnded":
-        this.clipboard.handleEvent(event, this.pictureShown);
+        this.clipboard.handleEvent(event, this.presentation.pictureShown);
         break;
     }
   }
@@ -630,54 +605,6 @@ export class Engine {
     }
   }
 
-  // Presenting
-
-  private schedulePresent(): void {
-    if (this.presentScheduled || !this.visible) return;
-    this.presentScheduled = true;
-    requestAnimationFrame(() => {
-      this.presentScheduled = false;
-      this.present();
-    });
-  }
-
-  private present(): void {
-    const decoder = this.decoder;
-    const presenter = this.presenter;
-    if (decoder === undefined || presenter === undefined) return;
-    if (this.newPicture !== undefined) {
-      // the end of a frame, or the timer set with the hold, calls again
-      if (performance.now() < this.holdUntilMs) return;
-      const { width, height, screen, part } = this.newPicture;
-      this.newPicture = undefined;
-      presenter.resize(width, height);
-      this.post({ type: "geometry", width, height, screen, part });
-    }
-    const damage = decoder.takeDamage();
-    presenter.present(decoder, damage);
-    this.pictureShown = decoder.width > 0;
-    if (this.connected) this.presents += 1;
-    this.postLossy();
-    this.withDecoder(() => decoder.presented(nowUs()));
-    this.saved.schedule();
-    // A restored picture is not the session's yet.
-    if (this.connected) for (const waiter of this.awaitPicture.splice(0)) waiter.resolve();
-    for (const waiter of this.awaitPresent.splice(0)) waiter.resolve();
-  }
-
-  private postLossy(): void {
-    if (!this.postsLossy || this.decoder === undefined) return;
-    const rects = this.decoder.lossy();
-    this.post({ type: "lossy", rects }, [rects.buffer]);
-  }
-
-  /** The canvas lost its content. */
-  private presentAll(): void {
-    const decoder = this.decoder;
-    if (decoder === undefined) return;
-    this.presenter?.present(decoder, Int32Array.of(0, 0, decoder.width, decoder.height));
-  }
-
   // Queries of the page
 
   private async answer(
@@ -698,8 +625,7 @@ export class Engine {
    * Resolves when a barrier's round trip brought no update and all earlier ones are on the canvas.
    */
   private async idle(): Promise<undefined> {
-    if (this.presents === 0)
-      await new Promise<void>((resolve, reject) => this.awaitPicture.push({ resolve, reject }));
+    await this.presentation.first();
     for (let before = -1; before !== this.updates(); ) {
       before = this.updates();
       await new Promise<void>((resolve, reject) => {
@@ -712,8 +638,7 @@ export class Engine {
         else this.barriers.set(id, { resolve, reject });
       });
     }
-    if (this.presentScheduled)
-      await new Promise<void>((resolve, reject) => this.awaitPresent.push({ resolve, reject }));
+    await this.presentation.settled();
     return undefined;
   }
 
@@ -728,10 +653,10 @@ export class Engine {
       ...decoder.stats(),
       transport: this.connection?.kind,
       transportReason: this.connection?.reason,
-      presenter: this.presenter?.kind ?? "2d",
+      presenter: this.presentation.kind,
       width: decoder.width,
       height: decoder.height,
-      presents: this.presents,
+      presents: this.presentation.count,
     };
   }
 
@@ -757,8 +682,7 @@ export class Engine {
     if (this.closed) return;
     this.closed = true;
     this.lost(new Error(title));
-    for (const waiter of this.awaitPicture.splice(0))
-      waiter.reject(new Error(`${title}. ${reason}`));
+    this.presentation.close(new Error(`${title}. ${reason}`));
     this.connection?.end();
     this.state({ name: "closed", title, reason, canRetry, ...(shown && { shown }) });
   }
