@@ -13,6 +13,7 @@ import type { Picture } from "../store/tiles";
 import { logout, NEW_LINK } from "../store/token";
 import { Connection } from "../transport/connection";
 import { EngineClipboard } from "./clipboard";
+import { Deadline, watchSleep } from "./clock";
 import { compileDecoder, Decoder, DecoderError, type DecoderEvent, Liveness } from "./decoder";
 import { EngineFiles } from "./files";
 import {
@@ -37,9 +38,6 @@ import { messageOf, sentence } from "./words";
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
 const FETCHES_MAX = 6;
 const FETCH_RETRY_MS = 500;
-/** Interval of the clock check, and a jump that a busy machine does not cause: it slept. */
-const CLOCK_MS = 2_000;
-const CLOCK_JUMP_MS_MIN = 4_000;
 /** Half of what viewer-core permits. */
 const BARRIERS_MAX = 4;
 // As `CloseCode` of crates/protocol/src/session.rs.
@@ -90,8 +88,9 @@ export class Engine {
   private readonly video = new EngineVideo((call) => this.withDecoder(call));
 
   private readonly clipboard: EngineClipboard;
-  private deadlineTimer: ReturnType<typeof setTimeout> | undefined;
-  private deadlineUs = 0;
+  private readonly deadline = new Deadline(() =>
+    this.withDecoder((decoder) => decoder.timeout(nowUs())),
+  );
   /** The keyboard layout, sent on every connection. */
   private layout: { layout: string; variant: string } | undefined;
 
@@ -284,7 +283,7 @@ export class Engine {
         this.decoder,
       );
     await trial;
-    this.watchClock();
+    watchSleep(() => this.wake());
     this.connection.open();
     await this.saved.restore();
   }
@@ -399,16 +398,6 @@ export class Engine {
     else if (!this.closed) this.connection?.wake();
   }
 
-  private watchClock(): void {
-    let lastMs = Date.now();
-    setInterval(() => {
-      const nowMs = Date.now();
-      const slept = nowMs - lastMs > CLOCK_MS + CLOCK_JUMP_MS_MIN;
-      lastMs = nowMs;
-      if (slept) this.wake();
-    }, CLOCK_MS);
-  }
-
   /**
    * Calls the decoder, sends its output and handles its events: the only entry, so that none is
    * forgotten. Output that may wait stays in viewer-core while the transport is congested; a newer
@@ -434,7 +423,7 @@ export class Engine {
       this.sound?.take(decoder);
       this.files.take(decoder);
       if (decoder.damaged) this.presentation.schedule();
-      this.scheduleTimeout(decoder);
+      this.deadline.set(decoder.deadline());
       if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
       this.followLiveness(decoder);
       return result;
@@ -490,22 +479,6 @@ export class Engine {
     const buffering = this.decoder?.canBufferInput(nowUs()) ?? false;
     if (buffering !== this.buffering) this.post({ type: "buffering", buffering });
     this.buffering = buffering;
-  }
-
-  /** Calls the decoder's timeout at its deadline. */
-  private scheduleTimeout(decoder: Decoder): void {
-    const deadline = decoder.deadline();
-    if (deadline === undefined || (this.deadlineTimer !== undefined && deadline >= this.deadlineUs))
-      return;
-    clearTimeout(this.deadlineTimer);
-    this.deadlineUs = deadline;
-    this.deadlineTimer = setTimeout(
-      () => {
-        this.deadlineTimer = undefined;
-        this.withDecoder((decoder) => decoder.timeout(nowUs()));
-      },
-      Math.max(0, (deadline - nowUs()) / 1000),
-    );
   }
 
   private setRelativeWanted(wanted: boolean): void {
@@ -672,8 +645,7 @@ export class Engine {
     this.liveness = Liveness.Responsive;
     this.sizing.lost();
     this.clipboard.lost();
-    clearTimeout(this.deadlineTimer);
-    this.deadlineTimer = undefined;
+    this.deadline.clear();
     for (const waiter of this.barriers.values()) waiter.reject(why);
     this.barriers.clear();
   }

@@ -10,6 +10,7 @@ import { load } from "./modules.mjs";
 const { EngineClipboard } = await load("engine/clipboard.ts");
 const { Presentation } = await load("engine/presentation.ts");
 const { SavedState } = await load("engine/saved.ts");
+const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { EngineVideo } = await load("engine/video.ts");
 
 /**
@@ -68,6 +69,11 @@ const time = {
       timer.call();
     }
     this.nowMs = untilMs;
+  },
+  /** No timer runs meanwhile; what was due then runs afterwards, once. */
+  stop(ms) {
+    this.nowMs += ms;
+    for (const timer of this.timers.values()) timer.dueMs = Math.max(timer.dueMs, this.nowMs);
   },
 };
 globalThis.setTimeout = (call, ms = 0) => time.add(call, ms);
@@ -409,4 +415,50 @@ test("presentation: lossy parts are told while the page wants that", () => {
   assert.deepEqual(posted(), [lossy, lossy]);
   part.reportLossy(false);
   assert.deepEqual(posted(), []);
+});
+
+const inUs = (ms) => (performance.timeOrigin + time.nowMs + ms) * 1000;
+
+test("clock: the earliest deadline counts, and one call is made for it", () => {
+  let calls = 0;
+  const deadline = new Deadline(() => (calls += 1));
+  deadline.set(undefined);
+  deadline.set(inUs(20));
+  deadline.set(inUs(30));
+  deadline.set(inUs(10));
+  time.pass(9);
+  assert.equal(calls, 0);
+  time.pass(2);
+  assert.equal(calls, 1);
+  time.pass(100);
+  assert.equal(calls, 1);
+  deadline.set(inUs(-5));
+  time.pass(0);
+  assert.equal(calls, 2, "one that has passed counts at once");
+});
+
+test("clock: no deadline outlives its connection, and the next one's counts", () => {
+  let calls = 0;
+  const deadline = new Deadline(() => (calls += 1));
+  deadline.set(inUs(10));
+  deadline.clear();
+  deadline.set(inUs(20));
+  time.pass(19);
+  assert.equal(calls, 0);
+  time.pass(2);
+  assert.equal(calls, 1);
+});
+
+test("clock: a machine that slept is told from one that is busy", () => {
+  let woke = 0;
+  watchSleep(() => (woke += 1));
+  time.pass(3_999);
+  time.stop(3_900);
+  time.pass(2_000);
+  assert.equal(woke, 0);
+  time.stop(60_000);
+  time.pass(2_000);
+  assert.equal(woke, 1);
+  time.pass(10_000);
+  assert.equal(woke, 1);
 });

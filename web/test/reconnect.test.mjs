@@ -351,7 +351,7 @@ test("a connection that stays unresponsive is replaced", async (t) => {
 });
 
 /**
- * Drops the timer with which web/engine/engine.ts checks its clock (CLOCK_MS): without input, only
+ * Drops the timer with which web/engine/clock.ts checks the clock (CLOCK_MS): without input, only
  * that timer would detect a dead connection too.
  */
 const withoutClockWatch = () => {
