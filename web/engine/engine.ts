@@ -22,24 +22,20 @@ import {
   INSTANCE_BYTES,
   nowUs,
   type Opening,
-  type Pixels,
   type ShownElsewhere,
-  type Stats,
   type ToEngine,
 } from "./messages";
 import { Presentation } from "./presentation";
+import { Queries } from "./queries";
 import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
 import { EngineVideo } from "./video";
-import type { Waiter } from "./waiters";
 import { messageOf, sentence } from "./words";
 
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
 const FETCHES_MAX = 6;
 const FETCH_RETRY_MS = 500;
-/** Half of what viewer-core permits. */
-const BARRIERS_MAX = 4;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = {
   ended: 1,
@@ -94,7 +90,7 @@ export class Engine {
   /** The keyboard layout, sent on every connection. */
   private layout: { layout: string; variant: string } | undefined;
 
-  private readonly barriers = new Map<number, Waiter>();
+  private readonly queries: Queries;
 
   /** What the page was told last. */
   private relativeWanted = false;
@@ -114,6 +110,12 @@ export class Engine {
       restored: (decoder, picture) => this.showRestored(decoder, picture),
       opened: () => this.opened(),
       closed: () => this.closed,
+    });
+    this.queries = new Queries(post, (call) => this.withDecoder(call), {
+      presentation: this.presentation,
+      saved: this.saved,
+      decoder: () => this.decoder,
+      connection: () => this.connection,
     });
     this.clipboard = new EngineClipboard(post, (call) => this.withDecoder(call));
     this.files = new EngineFiles(post, (call) => this.withDecoder(call));
@@ -215,15 +217,7 @@ export class Engine {
         void this.disconnect();
         break;
       case "query":
-        this.answer(message.what).then(
-          (value) =>
-            this.post(
-              { type: "answer", id: message.id, value },
-              value && "data" in value ? [value.data.buffer] : [],
-            ),
-          (error: unknown) =>
-            this.post({ type: "failed", id: message.id, reason: messageOf(error) }),
-        );
+        this.queries.handle(message);
         break;
     }
   }
@@ -531,8 +525,7 @@ export class Engine {
         this.sound?.microphone.want(event.wanted);
         break;
       case "barrier":
-        this.barriers.get(event.id)?.resolve();
-        this.barriers.delete(event.id);
+        this.queries.passed(event.id);
         break;
       case "closed":
         this.sessionClosed(event.code, event.reason);
@@ -578,61 +571,6 @@ export class Engine {
     }
   }
 
-  // Queries of the page
-
-  private async answer(
-    what: "idle" | "saved" | "pixels" | "stats",
-  ): Promise<undefined | Pixels | Stats> {
-    if (what === "saved") return this.saved.saveTiles();
-    if (what === "stats") return this.stats();
-    if (what === "pixels") {
-      const decoder = this.decoder;
-      if (decoder === undefined) throw new Error("there is no picture");
-      const { width, height } = decoder;
-      return { width, height, data: decoder.rgba(0, 0, width, height).slice() };
-    }
-    return this.idle();
-  }
-
-  /**
-   * Resolves when a barrier's round trip brought no update and all earlier ones are on the canvas.
-   */
-  private async idle(): Promise<undefined> {
-    await this.presentation.first();
-    for (let before = -1; before !== this.updates(); ) {
-      before = this.updates();
-      await new Promise<void>((resolve, reject) => {
-        const id =
-          this.barriers.size < BARRIERS_MAX
-            ? this.withDecoder((decoder) => decoder.barrier())
-            : undefined;
-        if (id === undefined)
-          reject(new Error(`no connection, or ${BARRIERS_MAX} barriers in flight`));
-        else this.barriers.set(id, { resolve, reject });
-      });
-    }
-    await this.presentation.settled();
-    return undefined;
-  }
-
-  private updates(): number {
-    return this.decoder?.stats().updates ?? 0;
-  }
-
-  private stats(): Stats {
-    const decoder = this.decoder;
-    if (decoder === undefined) throw new Error("there is no viewer");
-    return {
-      ...decoder.stats(),
-      transport: this.connection?.kind,
-      transportReason: this.connection?.reason,
-      presenter: this.presentation.kind,
-      width: decoder.width,
-      height: decoder.height,
-      presents: this.presentation.count,
-    };
-  }
-
   // Ends
 
   private lost(why: Error): void {
@@ -646,8 +584,7 @@ export class Engine {
     this.sizing.lost();
     this.clipboard.lost();
     this.deadline.clear();
-    for (const waiter of this.barriers.values()) waiter.reject(why);
-    this.barriers.clear();
+    this.queries.lost(why);
   }
 
   private close(title: string, reason: string, canRetry: boolean, shown?: ShownElsewhere): void {

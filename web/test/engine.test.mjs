@@ -9,6 +9,7 @@ import { load } from "./modules.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
 const { Presentation } = await load("engine/presentation.ts");
+const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
 const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { EngineVideo } = await load("engine/video.ts");
@@ -81,6 +82,9 @@ globalThis.setInterval = (call, ms) => time.add(call, ms, ms);
 globalThis.clearTimeout = (id) => time.timers.delete(id);
 performance.now = () => time.nowMs;
 Date.now = () => performance.timeOrigin + time.nowMs;
+
+/** Lets promises that are settled have their effects. */
+const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 const CLIPBOARD = 0;
 const [TEXT, GONE, FAILED] = [0, 1, 3];
@@ -169,7 +173,7 @@ test("video: a browser without decoders says so, and every frame of it fails", a
   assert.deepEqual(calls(), [["h264", false]]);
   tasks.push({ type: "begin", stream: 3, size: SIZE });
   part.take(decoder);
-  await new Promise((resolve) => setImmediate(resolve));
+  await settle();
   tasks.push({ type: "frame", stream: 3, serial: 9 });
   part.take(decoder);
   assert.deepEqual(
@@ -461,4 +465,84 @@ test("clock: a machine that slept is told from one that is busy", () => {
   assert.equal(woke, 1);
   time.pass(10_000);
   assert.equal(woke, 1);
+});
+
+function queries() {
+  let barrier = 0;
+  const about = around({
+    width: 1,
+    height: 1,
+    rgba: () => Uint8ClampedArray.of(1, 2, 3, 255),
+    stats: () => ({ updates: about.updates }),
+    barrier: () => (barrier += 1),
+  });
+  const steps = { first: Promise.resolve(), settled: Promise.resolve() };
+  about.updates = 0;
+  const part = new Queries(about.post, about.withDecoder, {
+    presentation: { kind: "2d", count: 7, first: () => steps.first, settled: () => steps.settled },
+    saved: { saveTiles: async () => undefined },
+    decoder: () => about.decoder,
+    connection: () => ({ kind: "websocket", reason: "because" }),
+  });
+  const ask = (what, id = 1) => part.handle({ type: "query", id, what });
+  return { about, part, steps, posted: about.posted, ask };
+}
+
+test("queries: idle is when a barrier brings no update, and all is shown", async () => {
+  const { about, part, steps, posted, ask } = queries();
+  let show;
+  steps.settled = new Promise((resolve) => (show = resolve));
+  ask("idle");
+  await settle();
+  about.updates = 5;
+  part.passed(1);
+  await settle();
+  part.passed(2);
+  part.passed(2);
+  await settle();
+  assert.deepEqual(posted(), [], "the last update is not on the canvas");
+  show();
+  await settle();
+  assert.deepEqual(posted(), [{ type: "answer", id: 1, value: undefined }]);
+});
+
+test("queries: barriers are limited, and fail with their connection", async () => {
+  const { about, part, posted, ask } = queries();
+  const reason = "no connection, or 4 barriers in flight";
+  for (const id of [1, 2, 3, 4, 5]) ask("idle", id);
+  await settle();
+  assert.deepEqual(posted(), [{ type: "failed", id: 5, reason }]);
+  part.lost(new Error("it dropped"));
+  about.connected = false;
+  await settle();
+  assert.deepEqual(
+    posted(),
+    [1, 2, 3, 4].map((id) => ({ type: "failed", id, reason: "it dropped" })),
+  );
+  ask("idle");
+  await settle();
+  assert.deepEqual(posted(), [{ type: "failed", id: 1, reason }]);
+});
+
+test("queries: pixels, figures and saving are answered, or why not", async () => {
+  const { about, posted, ask } = queries();
+  for (const what of ["pixels", "stats", "saved"]) ask(what);
+  await settle();
+  const size = { width: 1, height: 1 };
+  const stats = { updates: 0, transport: "websocket", transportReason: "because" };
+  assert.deepEqual(
+    posted().map(({ value }) => value),
+    [
+      { ...size, data: Uint8ClampedArray.of(1, 2, 3, 255) },
+      { ...stats, ...size, presenter: "2d", presents: 7 },
+      undefined,
+    ],
+  );
+  about.decoder = undefined;
+  for (const what of ["pixels", "stats"]) ask(what);
+  await settle();
+  assert.deepEqual(
+    posted().map(({ reason }) => reason),
+    ["there is no picture", "there is no viewer"],
+  );
 });
