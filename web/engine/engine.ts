@@ -16,6 +16,7 @@ import { EngineClipboard } from "./clipboard";
 import { Deadline, watchSleep } from "./clock";
 import { compileDecoder, Decoder, DecoderError, type DecoderEvent, Liveness } from "./decoder";
 import { EngineFiles } from "./files";
+import { EngineInput } from "./input";
 import {
   type ConnectionState,
   type FromEngine,
@@ -87,13 +88,9 @@ export class Engine {
   private readonly deadline = new Deadline(() =>
     this.withDecoder((decoder) => decoder.timeout(nowUs())),
   );
-  /** The keyboard layout, sent on every connection. */
-  private layout: { layout: string; variant: string } | undefined;
-
+  private readonly input: EngineInput;
   private readonly queries: Queries;
 
-  /** What the page was told last. */
-  private relativeWanted = false;
   private sound: EngineSound | undefined;
   private readonly files: EngineFiles;
 
@@ -117,6 +114,10 @@ export class Engine {
       decoder: () => this.decoder,
       connection: () => this.connection,
     });
+    this.input = new EngineInput(post, {
+      send: (call, urgency) => this.withDecoder(call, urgency),
+      sendOrBuffer: (call) => this.sendOrBuffer(call),
+    });
     this.clipboard = new EngineClipboard(post, (call) => this.withDecoder(call));
     this.files = new EngineFiles(post, (call) => this.withDecoder(call));
   }
@@ -130,42 +131,16 @@ export class Engine {
         );
         break;
       case "key":
-        this.input((decoder) =>
-          decoder.key(message.code, message.keysym, message.down, message.timeUs),
-        );
-        break;
       case "char":
-        this.input((decoder) => decoder.char(message.codePoint, nowUs()));
-        break;
       case "locks":
-        this.input((decoder) => decoder.locks(message.caps, message.num, nowUs()));
-        break;
       case "layout":
-        this.layout = message;
-        this.withDecoder((decoder) => decoder.layout(message.layout, message.variant));
-        break;
       case "button":
-        this.input((decoder) => decoder.button(message.button, message.down, message.timeUs));
-        break;
       case "motion":
-        this.withDecoder((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
-        break;
       case "motionBy":
-        this.withDecoder(
-          (decoder) => decoder.motionBy(message.dx, message.dy, nowUs()),
-          "may wait",
-        );
-        break;
       case "scroll":
-        this.withDecoder((decoder) => decoder.scroll(message.dx, message.dy, nowUs()));
-        break;
       case "touch":
-        this.withDecoder((decoder) =>
-          decoder.touch(message.id, message.phase, message.x, message.y, nowUs()),
-        );
-        break;
       case "releaseAll":
-        this.input((decoder) => decoder.releaseAll(nowUs()));
+        this.input.handle(message);
         break;
       case "display":
         this.sizing.want(message.display);
@@ -343,7 +318,7 @@ export class Engine {
       this.clipboard.prepare(decoder);
       this.sound?.open(decoder);
       this.files.open(decoder);
-      if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
+      this.input.open(decoder);
       const { wanted } = this.sizing;
       this.presentation.open(decoder);
       decoder.open("thinc-web", wanted.width, wanted.height);
@@ -394,8 +369,7 @@ export class Engine {
 
   /**
    * Calls the decoder, sends its output and handles its events: the only entry, so that none is
-   * forgotten. Output that may wait stays in viewer-core while the transport is congested; a newer
-   * pointer position replaces it there.
+   * forgotten. Output that may wait stays in viewer-core while the transport is congested.
    */
   private withDecoder<T>(
     call: (decoder: Decoder) => T,
@@ -458,11 +432,8 @@ export class Engine {
     }
   }
 
-  /**
-   * Sends user input, or buffers it for the next connection; without a connection viewer-core
-   * buffers keys and text and only notes the rest.
-   */
-  private input(call: (decoder: Decoder) => void): void {
+  /** Calls the decoder, whether there is a connection or not. */
+  private sendOrBuffer(call: (decoder: Decoder) => void): void {
     const decoder = this.decoder;
     if (this.connected) this.withDecoder(call);
     else if (decoder !== undefined && !this.closed) this.guarded(decoder, () => call(decoder));
@@ -473,12 +444,6 @@ export class Engine {
     const buffering = this.decoder?.canBufferInput(nowUs()) ?? false;
     if (buffering !== this.buffering) this.post({ type: "buffering", buffering });
     this.buffering = buffering;
-  }
-
-  private setRelativeWanted(wanted: boolean): void {
-    if (wanted === this.relativeWanted) return;
-    this.relativeWanted = wanted;
-    this.post({ type: "relativeWanted", wanted });
   }
 
   private handleEvent(event: DecoderEvent): void {
@@ -500,10 +465,10 @@ export class Engine {
       case "frameEnd":
         this.presentation.complete();
         // The application may have ended while there was no connection.
-        this.setRelativeWanted(event.relativeWanted);
+        this.input.setRelativeWanted(event.relativeWanted);
         break;
       case "relativeWanted":
-        this.setRelativeWanted(event.wanted);
+        this.input.setRelativeWanted(event.wanted);
         break;
       case "cursor": {
         const { width, height, hotX, hotY, rgba } = event;

@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { load } from "./modules.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
+const { EngineInput } = await load("engine/input.ts");
 const { Presentation } = await load("engine/presentation.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
@@ -545,4 +546,62 @@ test("queries: pixels, figures and saving are answered, or why not", async () =>
     posted().map(({ reason }) => reason),
     ["there is no picture", "there is no viewer"],
   );
+});
+
+function input() {
+  const about = around();
+  const ways = [];
+  const noting = (way) => (call, urgency) => {
+    ways.push(urgency ?? way);
+    if (about.connected) call(about.decoder);
+  };
+  const part = new EngineInput(about.post, {
+    send: noting("sent"),
+    sendOrBuffer: noting("buffered"),
+  });
+  return { ...about, about, part, ways };
+}
+
+test("input: what is typed outlives a connection, and only positions may wait", () => {
+  const { part, calls, ways } = input();
+  for (const [message, ...call] of [
+    [{ type: "key", code: 30, keysym: 97, down: true, timeUs: 5 }, "key", 30, 97, true, 5],
+    [{ type: "char", codePoint: 233 }, "char", 233],
+    [{ type: "locks", caps: true, num: false }, "locks", true, false],
+    [{ type: "button", button: 1, down: true, timeUs: 6 }, "button", 1, true, 6],
+    [{ type: "releaseAll" }, "releaseAll"],
+    [{ type: "scroll", dx: 0, dy: 120 }, "scroll", 0, 120],
+    [{ type: "touch", id: 2, phase: 1, x: 3, y: 4 }, "touch", 2, 1, 3, 4],
+    [{ type: "motion", x: 7, y: 8 }, "motion", 7, 8],
+    [{ type: "motionBy", dx: -1, dy: 1 }, "motionBy", -1, 1],
+  ]) {
+    part.handle(message);
+    assert.deepEqual(calls(), [call]);
+  }
+  assert.deepEqual(ways, [
+    ...Array(5).fill("buffered"),
+    ...Array(2).fill("sent"),
+    ...Array(2).fill("may wait"),
+  ]);
+});
+
+test("input: the keyboard's layout is said on every connection, once it is known", () => {
+  const { part, about, decoder, calls } = input();
+  part.open(decoder);
+  assert.deepEqual(calls(), []);
+  about.connected = false;
+  part.handle({ type: "layout", layout: "de", variant: "neo" });
+  assert.deepEqual(calls(), []);
+  part.open(decoder);
+  part.open(decoder);
+  assert.deepEqual(calls(), Array(2).fill(["layout", "de", "neo"]));
+});
+
+test("input: the page is told of distances when that changes", () => {
+  const { part, posted } = input();
+  for (const wanted of [false, true, true, false]) part.setRelativeWanted(wanted);
+  assert.deepEqual(posted(), [
+    { type: "relativeWanted", wanted: true },
+    { type: "relativeWanted", wanted: false },
+  ]);
 });
