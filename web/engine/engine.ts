@@ -6,7 +6,6 @@
 // the other.
 
 import { choosePresenter } from "../display/present";
-import type { ViewRequest } from "../display/view";
 import { CacheSaver } from "../store/cachesaver";
 import { TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
@@ -71,16 +70,8 @@ export class Engine {
   private closed = false;
   /** Whether keys typed without a connection will be sent; as the page was told last. */
   private buffering = true;
-  private readonly sizing = new Sizing((wanted) =>
-    this.withDecoder((decoder) => {
-      decoder.resize(wanted.width, wanted.height);
-      if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
-    }),
-  );
-
+  private readonly sizing = new Sizing((call) => this.withDecoder(call));
   private readonly presentation: Presentation;
-  /** What the page shows, if it has said; sent on every connection. */
-  private view: ViewRequest | undefined;
   private readonly saved: SavedState;
   private readonly video = new EngineVideo((call) => this.withDecoder(call));
 
@@ -146,8 +137,7 @@ export class Engine {
         this.sizing.want(message.display);
         break;
       case "view":
-        this.view = message.view;
-        this.withDecoder((decoder) => decoder.view(message.view));
+        this.sizing.show(message.view);
         break;
       case "visible":
         this.presentation.setVisible(message.visible);
@@ -263,10 +253,7 @@ export class Engine {
    */
   private showRestored(decoder: Decoder, picture: Picture): void {
     if (!this.presentation.restore(decoder, picture)) return;
-    const { width, height, screen, part } = picture;
-    const whole = part.width === screen.width && part.height === screen.height;
-    if (!whole || width !== part.width || height !== part.height)
-      this.view ??= { size: { width, height }, part };
+    this.sizing.restored(picture);
     this.postBuffering();
   }
 
@@ -323,8 +310,7 @@ export class Engine {
       this.presentation.open(decoder);
       decoder.open("thinc-web", wanted.width, wanted.height);
       decoder.opened(this.connection?.reason !== undefined, nowUs());
-      if (wanted.scale !== 0) decoder.display(wanted, wanted.scale);
-      if (this.view) decoder.view(this.view);
+      this.sizing.open(decoder);
       this.clipboard.open(decoder);
       if (this.connection?.canImprove) decoder.watchPath();
     });

@@ -12,6 +12,7 @@ const { EngineInput } = await load("engine/input.ts");
 const { Presentation } = await load("engine/presentation.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
+const { Sizing } = await load("engine/sizing.ts");
 const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { EngineVideo } = await load("engine/video.ts");
 
@@ -604,4 +605,72 @@ test("input: the page is told of distances when that changes", () => {
     { type: "relativeWanted", wanted: true },
     { type: "relativeWanted", wanted: false },
   ]);
+});
+
+function sizing() {
+  const about = around();
+  return { ...about, about, part: new Sizing(about.withDecoder) };
+}
+
+const display = (width, scale = 0) => ({ width, height: 10, scale });
+
+test("sizing: one size is in flight, and only the newest waits behind it", () => {
+  const { part, calls } = sizing();
+  for (const width of [1, 2, 3]) part.want(display(width));
+  assert.deepEqual(calls(), [["resize", 1, 10]]);
+  part.answered();
+  assert.deepEqual(calls(), [["resize", 3, 10]]);
+  part.answered();
+  part.answered();
+  assert.deepEqual(calls(), []);
+});
+
+test("sizing: a session that does not take a size is asked for the newest after a second", () => {
+  const { part, calls } = sizing();
+  part.want(display(1));
+  part.want(display(2));
+  time.pass(999);
+  assert.deepEqual(calls(), [["resize", 1, 10]]);
+  time.pass(1);
+  assert.deepEqual(calls(), [["resize", 2, 10]]);
+  part.lost();
+  time.pass(2_000);
+  assert.deepEqual(calls(), [], "no request outlives its connection");
+});
+
+test("sizing: every connection begins with the scale and the view of the page", () => {
+  const { part, about, decoder, calls } = sizing();
+  const view = { size: SIZE, part: { x: 1, y: 2, ...SIZE } };
+  about.connected = false;
+  part.want(display(5, 200));
+  part.show(view);
+  part.lost();
+  for (const _ of ["first", "second"]) {
+    part.open(decoder);
+    assert.deepEqual(calls(), [
+      ["display", display(5, 200), 200],
+      ["view", view],
+    ]);
+  }
+});
+
+test("sizing: a restored picture asks for its view, but not if it is the whole screen", () => {
+  const part = { x: 0, y: 0, width: 8, height: 8 };
+  for (const [picture, said, view] of [
+    [PICTURE, undefined, undefined],
+    [{ ...PICTURE, width: 32 }, undefined, { size: { width: 32, height: 16 }, part: PICTURE.part }],
+    [{ ...PICTURE, part }, undefined, { size: SIZE, part }],
+    [
+      { ...PICTURE, part },
+      { size: SIZE, part: PICTURE.part },
+      { size: SIZE, part: PICTURE.part },
+    ],
+  ]) {
+    const { part, about, decoder, calls } = sizing();
+    about.connected = false;
+    if (said) part.show(said);
+    part.restored(picture);
+    part.open(decoder);
+    assert.deepEqual(calls(), view ? [["view", view]] : []);
+  }
 });
