@@ -9,11 +9,21 @@ import { choosePresenter } from "../display/present";
 import { CacheSaver } from "../store/cachesaver";
 import { TileSaver } from "../store/saver";
 import type { Picture } from "../store/tiles";
-import { logout, NEW_LINK } from "../store/token";
+import { logout } from "../store/token";
 import { Connection } from "../transport/connection";
 import { EngineClipboard } from "./clipboard";
 import { Deadline, watchSleep } from "./clock";
 import { compileDecoder, Decoder, DecoderError, type DecoderEvent, Liveness } from "./decoder";
+import {
+  crashed,
+  DISCONNECTED,
+  DISCONNECTED_HERE_ONLY,
+  type End,
+  endOf,
+  failed,
+  notStarted,
+  REFUSED,
+} from "./ends";
 import { EngineFiles } from "./files";
 import { EngineInput } from "./input";
 import {
@@ -22,7 +32,6 @@ import {
   INSTANCE_BYTES,
   nowUs,
   type Opening,
-  type ShownElsewhere,
   type ToEngine,
 } from "./messages";
 import { Presentation } from "./presentation";
@@ -31,23 +40,10 @@ import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
 import { EngineVideo } from "./video";
-import { messageOf, sentence } from "./words";
 
 /** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
 const FETCHES_MAX = 6;
 const FETCH_RETRY_MS = 500;
-// As `CloseCode` of crates/protocol/src/session.rs.
-const CLOSE = {
-  ended: 1,
-  version: 2,
-  unauthorized: 3,
-  protocol: 4,
-  tooSlow: 5,
-  replaced: 6,
-  restart: 7,
-  elsewhere: 8,
-} as const;
-
 export class Engine {
   private module: WebAssembly.Module | undefined;
   private decoder: Decoder | undefined;
@@ -117,9 +113,7 @@ export class Engine {
   handle(message: ToEngine): void {
     switch (message.type) {
       case "start":
-        this.start(message).catch((error: unknown) =>
-          this.close("The viewer cannot start", messageOf(error), false),
-        );
+        this.start(message).catch((error: unknown) => this.close(notStarted(error)));
         break;
       case "key":
       case "char":
@@ -174,9 +168,7 @@ export class Engine {
         break;
       case "retry":
         this.opening = message.opening ?? this.opening;
-        this.retry().catch((error: unknown) =>
-          this.close("The viewer cannot start", messageOf(error), false),
-        );
+        this.retry().catch((error: unknown) => this.close(notStarted(error)));
         break;
       case "disconnect":
         void this.disconnect();
@@ -220,11 +212,7 @@ export class Engine {
       refused: () => {
         this.saved.clear();
         this.post({ type: "loginRefused" });
-        this.close(
-          "This link is no longer valid",
-          `The session does not know this browser any more. ${NEW_LINK}`,
-          false,
-        );
+        this.close(REFUSED);
       },
     });
     this.connection.prepare();
@@ -262,13 +250,9 @@ export class Engine {
     this.withDecoder((decoder) => decoder.close());
     this.saved.clear();
     this.post({ type: "forgetLogin" });
-    const title = "Disconnected";
-    this.close(title, `The session continues without you. ${NEW_LINK}`, false);
+    this.close(DISCONNECTED);
     if (this.login === undefined || (await logout(this.login.url, this.login.secret))) return;
-    const reason =
-      "This browser has forgotten its login, but the session could not be told: the login itself " +
-      "is valid until thinc link --revoke or the session's end.";
-    this.state({ name: "closed", title, reason, canRetry: false });
+    this.state(DISCONNECTED_HERE_ONLY);
   }
 
   /** The connection may have dropped while the module was fetched. */
@@ -405,14 +389,10 @@ export class Engine {
       return call();
     } catch (error) {
       if (error instanceof DecoderError) {
-        this.close("The connection failed", error.message, true);
+        this.close(failed(error));
       } else {
         this.decoder = undefined;
-        this.close(
-          "The viewer failed",
-          `This is a bug of thinc: ${decoder.panicMessage() ?? messageOf(error)}`,
-          true,
-        );
+        this.close(crashed(decoder.panicMessage(), error));
       }
       return undefined;
     }
@@ -491,35 +471,10 @@ export class Engine {
   }
 
   private sessionClosed(code: number, reason: string): void {
-    switch (code) {
-      case CLOSE.restart:
-      case CLOSE.tooSlow:
-        this.connection?.drop();
-        break;
-      case CLOSE.ended:
-        this.saved.clear();
-        this.close(
-          "The session has ended",
-          `${sentence(reason)}Start it again with thinc serve on its machine, and open its link.`,
-          false,
-        );
-        break;
-      case CLOSE.replaced:
-        this.close("Another viewer took over", reason, true, "opened");
-        break;
-      case CLOSE.elsewhere:
-        this.close("The session is shown elsewhere", reason, true, "asks");
-        break;
-      case CLOSE.version:
-        this.close("This page and the session have different protocol versions", reason, true);
-        break;
-      case CLOSE.unauthorized:
-        this.saved.clear();
-        this.close("This link is no longer valid", `${sentence(reason)}${NEW_LINK}`, false);
-        break;
-      default:
-        this.close("The session closed the connection", reason, true);
-    }
+    const end = endOf(code, reason);
+    if (end === undefined) return this.connection?.drop();
+    if (!end.canRetry) this.saved.clear();
+    this.close(end);
   }
 
   // Ends
@@ -538,13 +493,14 @@ export class Engine {
     this.queries.lost(why);
   }
 
-  private close(title: string, reason: string, canRetry: boolean, shown?: ShownElsewhere): void {
+  private close(end: End): void {
     if (this.closed) return;
     this.closed = true;
+    const { title, reason } = end;
     this.lost(new Error(title));
     this.presentation.close(new Error(`${title}. ${reason}`));
     this.connection?.end();
-    this.state({ name: "closed", title, reason, canRetry, ...(shown && { shown }) });
+    this.state(end);
   }
 
   private state(state: ConnectionState): void {

@@ -1,5 +1,5 @@
 // Reasons in words, for the user.
-// Beside the path: used by engine.ts where a connection ends. Knows strings only.
+// Beside the path: used where something ends or fails. Knows strings only.
 
 /** The session's reason as a sentence, ready for the next one. */
 export function sentence(reason: string): string {

@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { load } from "./modules.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
+const { crashed, endOf } = await load("engine/ends.ts");
 const { EngineInput } = await load("engine/input.ts");
 const { Presentation } = await load("engine/presentation.ts");
 const { Queries } = await load("engine/queries.ts");
@@ -673,4 +674,29 @@ test("sizing: a restored picture asks for its view, but not if it is the whole s
     part.open(decoder);
     assert.deepEqual(calls(), view ? [["view", view]] : []);
   }
+});
+
+test("ends: only a session that restarts, or met a slow viewer, is connected to again", () => {
+  const codes = Array.from({ length: 9 }, (_, code) => code);
+  const ends = codes.map((code) => endOf(code, "because"));
+  assert.deepEqual(
+    codes.filter((code) => ends[code] === undefined),
+    [5, 7],
+  );
+  assert.deepEqual(
+    codes.filter((code) => ends[code]?.canRetry === false),
+    [1, 3],
+  );
+  assert.deepEqual(
+    ends.map((end) => end?.shown),
+    [...Array(6).fill(undefined), "opened", undefined, "asks"],
+  );
+  assert.match(ends[1].reason, /^Because\. Start it again/);
+  assert.equal(ends[4].reason, "because");
+});
+
+test("ends: a bug is described by what panicked, else by what was thrown", () => {
+  const [panic, thrown] = ["slot 7 is free", new Error("unreachable")];
+  assert.equal(crashed(panic, thrown).reason, "This is a bug of thinc: slot 7 is free");
+  assert.equal(crashed(undefined, thrown).reason, "This is a bug of thinc: unreachable");
 });
