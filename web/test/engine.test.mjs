@@ -1,97 +1,26 @@
 // The parts of web/engine/engine.ts, one by one: what each sends, says and remembers over several
-// connections.
+// connections. presentation.test.mjs has one more.
 // Beside the path; the engine as a whole is in page.test.mjs and reconnect.test.mjs.
 // Needs no browser: a recorder stands for the decoder, and time is the test's.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { load } from "./modules.mjs";
+import { around, bytes, PICTURE, recorder, SIZE, settle, stopTime } from "./parts.mjs";
 
 const { EngineClipboard } = await load("engine/clipboard.ts");
+const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { crashed, endOf } = await load("engine/ends.ts");
 const { EngineInput } = await load("engine/input.ts");
-const { Presentation } = await load("engine/presentation.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
 const { Sizing } = await load("engine/sizing.ts");
-const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { EngineVideo } = await load("engine/video.ts");
 
-/**
- * Notes every call as [name, ...arguments], without times. `answers` has properties, and functions
- * that answer calls.
- */
-function recorder(answers = {}) {
-  const calls = [];
-  const object = new Proxy(answers, {
-    get: (_, name) => {
-      if (name in answers && typeof answers[name] !== "function") return answers[name];
-      return (...args) => {
-        calls.push([name, ...args.filter((one) => !(one > 1e15))]);
-        return answers[name]?.(...args);
-      };
-    },
-  });
-  return { object, taken: () => calls.splice(0) };
-}
-
-/** A part's surroundings: what it posts, and a decoder that is there while `connected`. */
-function around(answers) {
-  const { object: decoder, taken } = recorder(answers);
-  const posted = [];
-  const surroundings = {
-    connected: true,
-    decoder,
-    calls: taken,
-    posted: () => posted.splice(0),
-    post: (message) => posted.push(message),
-    withDecoder: (call) => (surroundings.connected ? call(decoder) : undefined),
-  };
-  return surroundings;
-}
-
-/** Time passes only as the tests say: timers that are due then run in their order. */
-const time = {
-  nowMs: 1_000,
-  timers: new Map(),
-  last: 0,
-  add(call, ms, everyMs) {
-    const id = (this.last += 1);
-    this.timers.set(id, { call, dueMs: this.nowMs + ms, everyMs });
-    return id;
-  },
-  pass(ms) {
-    const untilMs = this.nowMs + ms;
-    for (;;) {
-      const due = [...this.timers].filter(([, { dueMs }]) => dueMs <= untilMs);
-      const [next] = due.sort(([, a], [, b]) => a.dueMs - b.dueMs);
-      if (next === undefined) break;
-      const [id, timer] = next;
-      this.nowMs = timer.dueMs;
-      if (timer.everyMs === undefined) this.timers.delete(id);
-      else timer.dueMs += timer.everyMs;
-      timer.call();
-    }
-    this.nowMs = untilMs;
-  },
-  /** No timer runs meanwhile; what was due then runs afterwards, once. */
-  stop(ms) {
-    this.nowMs += ms;
-    for (const timer of this.timers.values()) timer.dueMs = Math.max(timer.dueMs, this.nowMs);
-  },
-};
-globalThis.setTimeout = (call, ms = 0) => time.add(call, ms);
-globalThis.setInterval = (call, ms) => time.add(call, ms, ms);
-globalThis.clearTimeout = (id) => time.timers.delete(id);
-performance.now = () => time.nowMs;
-Date.now = () => performance.timeOrigin + time.nowMs;
-
-/** Lets promises that are settled have their effects. */
-const settle = () => new Promise((resolve) => setImmediate(resolve));
+const time = stopTime();
 
 const CLIPBOARD = 0;
 const [TEXT, GONE, FAILED] = [0, 1, 3];
-const bytes = new Uint8Array([1, 2, 3]);
 
 function clipboard(answers) {
   const about = around(answers);
@@ -166,8 +95,6 @@ function video(answers) {
   return { ...about, part: new EngineVideo(about.withDecoder) };
 }
 
-const SIZE = { width: 16, height: 16 };
-
 test("video: a browser without decoders says so, and every frame of it fails", async () => {
   const tasks = [];
   const { part, decoder, calls } = video({ video: () => tasks.shift() });
@@ -216,8 +143,6 @@ test("video: between connections no task is handled", () => {
     [],
   );
 });
-
-const PICTURE = { ...SIZE, screen: SIZE, part: { x: 0, y: 0, ...SIZE } };
 
 /** A page that was reloaded, whose picture is `read` later. */
 function reloaded() {
@@ -288,188 +213,6 @@ test("saved: a browser that stores nothing delays nothing", async () => {
   assert.equal(await part.saveTiles(), undefined);
 });
 
-/** A canvas, and a display that shows frames when the test says so. */
-function presentation() {
-  const frames = [];
-  globalThis.requestAnimationFrame = (frame) => frames.push(frame);
-  const about = around({
-    width: 16,
-    height: 16,
-    takeDamage: () => "damage",
-    lossy: () => Int32Array.of(1, 2, 3, 4),
-  });
-  const canvas = recorder({ kind: "webgl2" });
-  const part = new Presentation(about.post, {
-    decoder: () => about.decoder,
-    connected: () => about.connected,
-    presented: () => about.decoder.presented(),
-  });
-  let lost;
-  part.start((whenLost) => {
-    lost = whenLost;
-    return canvas.object;
-  });
-  return {
-    ...about,
-    about,
-    part,
-    lost: () => lost(),
-    /** What the canvas was told with the display's next frame, in words. */
-    frame: () => {
-      for (const frame of frames.splice(0)) frame();
-      return canvas
-        .taken()
-        .map(([name, ...args]) => [name, ...args.filter((a) => a !== about.decoder)]);
-    },
-  };
-}
-
-const SHOWN = ["present", "damage"];
-const RESIZED = ["resize", 16, 16];
-
-test("presentation: one frame of the display shows all that changed before it", () => {
-  const { part, frame } = presentation();
-  part.schedule();
-  part.schedule();
-  assert.deepEqual(frame(), [SHOWN]);
-  assert.deepEqual(frame(), []);
-  assert.equal(part.count, 1);
-});
-
-test("presentation: a hidden page shows nothing, and all once it is visible", () => {
-  const { part, decoder, calls, frame } = presentation();
-  part.setVisible(false);
-  part.schedule();
-  part.open(decoder);
-  assert.deepEqual(calls(), [["idleProbes", false]]);
-  assert.deepEqual(frame(), []);
-  part.setVisible(true);
-  assert.deepEqual(frame(), [SHOWN]);
-});
-
-test("presentation: the old picture stays until the new one is complete", () => {
-  const { part, decoder, frame, posted } = presentation();
-  part.open(decoder);
-  part.begin(PICTURE);
-  part.schedule();
-  assert.deepEqual(frame(), [], "a part of it has arrived");
-  assert.ok(!part.pictureShown);
-  part.complete();
-  assert.deepEqual(frame(), [RESIZED, SHOWN]);
-  assert.ok(part.pictureShown);
-  part.schedule();
-  assert.deepEqual(frame(), [SHOWN], "it is resized once");
-  assert.deepEqual(posted(), [{ type: "geometry", ...PICTURE }]);
-});
-
-test("presentation: a picture that is not complete in time is shown as it is", () => {
-  const { part, frame } = presentation();
-  part.begin(PICTURE);
-  time.pass(399);
-  part.schedule();
-  assert.deepEqual(frame(), []);
-  time.pass(1);
-  assert.deepEqual(frame(), [RESIZED, SHOWN]);
-});
-
-test("presentation: a restored picture is shown at once, and is not the session's", async () => {
-  const { part, about, decoder, frame, posted } = presentation();
-  about.connected = false;
-  assert.ok(part.restore(decoder, PICTURE));
-  assert.deepEqual(frame(), [RESIZED, SHOWN]);
-  assert.deepEqual(posted(), [{ type: "geometry", ...PICTURE }]);
-  let seen = false;
-  const first = part.first().then(() => (seen = true));
-  part.schedule();
-  const settled = part.settled();
-  frame();
-  await settled;
-  assert.deepEqual([seen, part.count], [false, 0]);
-  about.connected = true;
-  part.schedule();
-  frame();
-  await first;
-  assert.equal(part.count, 1);
-  await part.first();
-  await part.settled();
-});
-
-test("presentation: who waits for the first picture learns why there is none", async () => {
-  const { part } = presentation();
-  const first = part.first();
-  part.close(new Error("ended"));
-  await assert.rejects(first, /ended/);
-});
-
-test("presentation: a canvas that lost its content shows the whole picture", () => {
-  const { about, lost, frame } = presentation();
-  lost();
-  assert.deepEqual(frame(), [["present", Int32Array.of(0, 0, 16, 16)]]);
-  about.decoder = undefined;
-  lost();
-  assert.deepEqual(frame(), []);
-});
-
-test("presentation: lossy parts are told while the page wants that", () => {
-  const { part, frame, posted } = presentation();
-  const lossy = { type: "lossy", rects: Int32Array.of(1, 2, 3, 4) };
-  part.schedule();
-  frame();
-  assert.deepEqual(posted(), []);
-  part.reportLossy(true);
-  part.schedule();
-  frame();
-  assert.deepEqual(posted(), [lossy, lossy]);
-  part.reportLossy(false);
-  assert.deepEqual(posted(), []);
-});
-
-const inUs = (ms) => (performance.timeOrigin + time.nowMs + ms) * 1000;
-
-test("clock: the earliest deadline counts, and one call is made for it", () => {
-  let calls = 0;
-  const deadline = new Deadline(() => (calls += 1));
-  deadline.set(undefined);
-  deadline.set(inUs(20));
-  deadline.set(inUs(30));
-  deadline.set(inUs(10));
-  time.pass(9);
-  assert.equal(calls, 0);
-  time.pass(2);
-  assert.equal(calls, 1);
-  time.pass(100);
-  assert.equal(calls, 1);
-  deadline.set(inUs(-5));
-  time.pass(0);
-  assert.equal(calls, 2, "one that has passed counts at once");
-});
-
-test("clock: no deadline outlives its connection, and the next one's counts", () => {
-  let calls = 0;
-  const deadline = new Deadline(() => (calls += 1));
-  deadline.set(inUs(10));
-  deadline.clear();
-  deadline.set(inUs(20));
-  time.pass(19);
-  assert.equal(calls, 0);
-  time.pass(2);
-  assert.equal(calls, 1);
-});
-
-test("clock: a machine that slept is told from one that is busy", () => {
-  let woke = 0;
-  watchSleep(() => (woke += 1));
-  time.pass(3_999);
-  time.stop(3_900);
-  time.pass(2_000);
-  assert.equal(woke, 0);
-  time.stop(60_000);
-  time.pass(2_000);
-  assert.equal(woke, 1);
-  time.pass(10_000);
-  assert.equal(woke, 1);
-});
-
 function queries() {
   let barrier = 0;
   const about = around({
@@ -500,6 +243,7 @@ test("queries: idle is when a barrier brings no update, and all is shown", async
   about.updates = 5;
   part.passed(1);
   await settle();
+  assert.equal(about.calls().filter(([name]) => name === "barrier").length, 2);
   part.passed(2);
   part.passed(2);
   await settle();
@@ -699,4 +443,50 @@ test("ends: a bug is described by what panicked, else by what was thrown", () =>
   const [panic, thrown] = ["slot 7 is free", new Error("unreachable")];
   assert.equal(crashed(panic, thrown).reason, "This is a bug of thinc: slot 7 is free");
   assert.equal(crashed(undefined, thrown).reason, "This is a bug of thinc: unreachable");
+});
+
+const inUs = (ms) => (performance.timeOrigin + time.nowMs + ms) * 1000;
+
+test("clock: the earliest deadline counts, and one call is made for it", () => {
+  let calls = 0;
+  const deadline = new Deadline(() => (calls += 1));
+  deadline.set(undefined);
+  deadline.set(inUs(20));
+  deadline.set(inUs(30));
+  deadline.set(inUs(10));
+  time.pass(9);
+  assert.equal(calls, 0);
+  time.pass(2);
+  assert.equal(calls, 1);
+  time.pass(100);
+  assert.equal(calls, 1);
+  deadline.set(inUs(-5));
+  time.pass(0);
+  assert.equal(calls, 2, "one that has passed counts at once");
+});
+
+test("clock: no deadline outlives its connection, and the next one's counts", () => {
+  let calls = 0;
+  const deadline = new Deadline(() => (calls += 1));
+  deadline.set(inUs(10));
+  deadline.clear();
+  deadline.set(inUs(20));
+  time.pass(19);
+  assert.equal(calls, 0);
+  time.pass(2);
+  assert.equal(calls, 1);
+});
+
+test("clock: a machine that slept is told from one that is busy", () => {
+  let woke = 0;
+  watchSleep(() => (woke += 1));
+  time.pass(3_999);
+  time.stop(3_900);
+  time.pass(2_000);
+  assert.equal(woke, 0);
+  time.stop(60_000);
+  time.pass(2_000);
+  assert.equal(woke, 1);
+  time.pass(10_000);
+  assert.equal(woke, 1);
 });

@@ -29,6 +29,7 @@ const FILES = [
   "view",
   "connection",
   "engine",
+  "presentation",
   "page",
   "menu",
   "video",
