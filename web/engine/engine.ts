@@ -13,12 +13,11 @@ import { logout } from "../store/token";
 import { Connection } from "../transport/connection";
 import { EngineClipboard } from "./clipboard";
 import { Deadline, watchSleep } from "./clock";
-import { compileDecoder, Decoder, DecoderError, type DecoderEvent, Liveness } from "./decoder";
+import { compileDecoder, Decoder, DecoderError, type DecoderEvent } from "./decoder";
 import {
   crashed,
   DISCONNECTED,
   DISCONNECTED_HERE_ONLY,
-  type End,
   endOf,
   failed,
   notStarted,
@@ -26,14 +25,8 @@ import {
 } from "./ends";
 import { EngineFiles } from "./files";
 import { EngineInput } from "./input";
-import {
-  type ConnectionState,
-  type FromEngine,
-  INSTANCE_BYTES,
-  nowUs,
-  type Opening,
-  type ToEngine,
-} from "./messages";
+import { Lifecycle } from "./lifecycle";
+import { type FromEngine, nowUs, type ToEngine } from "./messages";
 import { Presentation } from "./presentation";
 import { Queries } from "./queries";
 import { SavedState } from "./saved";
@@ -47,25 +40,9 @@ const FETCH_RETRY_MS = 500;
 export class Engine {
   private module: WebAssembly.Module | undefined;
   private decoder: Decoder | undefined;
-  private connection: Connection | undefined;
   /** What ends the browser's login. */
   private login: { url: string; secret: string } | undefined;
-  /**
-   * Random identifier of this page, sent on every connection: the session then ignores keys that
-   * arrive late over a dead path.
-   */
-  private instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
-  /** What viewer-core last said of this connection. */
-  private liveness = Liveness.Responsive;
-
-  /** What the next connection does, until the session has answered one. */
-  private opening: Opening = "opens";
-  private connected = false;
-  /** The session has answered this connection's hello. */
-  private greeted = false;
-  private closed = false;
-  /** Whether keys typed without a connection will be sent; as the page was told last. */
-  private buffering = true;
+  private readonly lifecycle: Lifecycle;
   private readonly sizing = new Sizing((call) => this.withDecoder(call));
   private readonly presentation: Presentation;
   private readonly saved: SavedState;
@@ -82,9 +59,17 @@ export class Engine {
   private readonly files: EngineFiles;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
+    this.lifecycle = new Lifecycle(post, {
+      decoder: () => this.decoder,
+      mayBeReplaced: () => this.mayBeReplaced,
+      ended: ({ title, reason }) => {
+        this.lost(new Error(title));
+        this.presentation.close(new Error(`${title}. ${reason}`));
+      },
+    });
     this.presentation = new Presentation(post, {
       decoder: () => this.decoder,
-      connected: () => this.connected,
+      connected: () => this.lifecycle.connected,
       presented: () => {
         this.withDecoder((decoder) => decoder.presented(nowUs()));
         this.saved.schedule();
@@ -93,13 +78,13 @@ export class Engine {
     this.saved = new SavedState(post, () => this.decoder, {
       restored: (decoder, picture) => this.showRestored(decoder, picture),
       opened: () => this.opened(),
-      closed: () => this.closed,
+      closed: () => this.lifecycle.closed,
     });
     this.queries = new Queries(post, (call) => this.withDecoder(call), {
       presentation: this.presentation,
       saved: this.saved,
       decoder: () => this.decoder,
-      connection: () => this.connection,
+      transport: () => this.lifecycle.transport,
     });
     this.input = new EngineInput(post, {
       send: (call, urgency) => this.withDecoder(call, urgency),
@@ -113,7 +98,7 @@ export class Engine {
   handle(message: ToEngine): void {
     switch (message.type) {
       case "start":
-        this.start(message).catch((error: unknown) => this.close(notStarted(error)));
+        this.start(message).catch((error: unknown) => this.lifecycle.close(notStarted(error)));
         break;
       case "key":
       case "char":
@@ -167,8 +152,8 @@ export class Engine {
         this.wake();
         break;
       case "retry":
-        this.opening = message.opening ?? this.opening;
-        this.retry().catch((error: unknown) => this.close(notStarted(error)));
+        if (message.opening) this.lifecycle.choose(message.opening);
+        this.retry().catch((error: unknown) => this.lifecycle.close(notStarted(error)));
         break;
       case "disconnect":
         void this.disconnect();
@@ -181,7 +166,6 @@ export class Engine {
 
   private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
     this.sizing.wanted = message.display;
-    this.opening = message.opening;
     this.clipboard.policy = message.clipboard;
     this.presentation.start((lost) => choosePresenter(message.canvas, message.presenter, lost));
     this.login = { url: message.logoutUrl, secret: message.secret };
@@ -193,14 +177,14 @@ export class Engine {
       page: message.page,
     };
     const attempts = () => this.decoder?.attempts;
-    this.connection = new Connection(session, message.transport, attempts, {
-      connecting: (attempt) => this.state({ name: "connecting", attempt }),
+    const connection = new Connection(session, message.transport, attempts, {
+      connecting: (attempt) => this.lifecycle.tell({ name: "connecting", attempt }),
       opened: () => this.opened(),
       received: (bytes) => this.received((decoder) => decoder.bytes(bytes, nowUs())),
       receivedDatagram: (bytes) => this.received((decoder) => decoder.datagram(bytes, nowUs())),
       dropped: (retryMs, failures) => {
         this.lost(new Error("the connection dropped"));
-        this.state({ name: "waiting", retryMs, failures });
+        this.lifecycle.tell({ name: "waiting", retryMs, failures });
       },
       replaced: () => {
         this.lost(new Error("another connection took the place of this one"));
@@ -212,15 +196,12 @@ export class Engine {
       refused: () => {
         this.saved.clear();
         this.post({ type: "loginRefused" });
-        this.close(REFUSED);
+        this.lifecycle.close(REFUSED);
       },
     });
-    this.connection.prepare();
     const { tab } = message;
-    if (tab) {
-      this.instance = tab.instance;
-      this.saved.keepTiles(new TileSaver(tab, () => this.decoder), tab.reloaded);
-    }
+    this.lifecycle.start(connection, message.opening, tab?.instance);
+    if (tab) this.saved.keepTiles(new TileSaver(tab, () => this.decoder), tab.reloaded);
     const trial = this.video.prepare();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
@@ -231,7 +212,7 @@ export class Engine {
       );
     await trial;
     watchSleep(() => this.wake());
-    this.connection.open();
+    this.lifecycle.connect();
     await this.saved.restore();
   }
 
@@ -242,7 +223,7 @@ export class Engine {
   private showRestored(decoder: Decoder, picture: Picture): void {
     if (!this.presentation.restore(decoder, picture)) return;
     this.sizing.restored(picture);
-    this.postBuffering();
+    this.lifecycle.tellBuffering();
   }
 
   /** Closes the connection and ends the login, also if the session cannot be told. */
@@ -250,9 +231,9 @@ export class Engine {
     this.withDecoder((decoder) => decoder.close());
     this.saved.clear();
     this.post({ type: "forgetLogin" });
-    this.close(DISCONNECTED);
+    this.lifecycle.close(DISCONNECTED);
     if (this.login === undefined || (await logout(this.login.url, this.login.secret))) return;
-    this.state(DISCONNECTED_HERE_ONLY);
+    this.lifecycle.tell(DISCONNECTED_HERE_ONLY);
   }
 
   /** The connection may have dropped while the module was fetched. */
@@ -263,29 +244,26 @@ export class Engine {
       } catch (error) {
         if (attempt === FETCHES_MAX) throw error;
         const retryMs = FETCH_RETRY_MS * 2 ** (attempt - 1);
-        this.state({ name: "waiting", retryMs, failures: attempt });
+        this.lifecycle.tell({ name: "waiting", retryMs, failures: attempt });
         await new Promise((resolve) => setTimeout(resolve, retryMs));
-        this.state({ name: "connecting", attempt: attempt + 1 });
+        this.lifecycle.tell({ name: "connecting", attempt: attempt + 1 });
       }
     }
   }
 
   private async retry(): Promise<void> {
-    if (this.connected || this.module === undefined) return;
+    if (this.lifecycle.connected || this.module === undefined) return;
     // An instance that panicked is unusable.
     this.decoder ??= await Decoder.load(this.module);
-    this.closed = false;
-    this.connection?.retryNow();
+    this.lifecycle.retry();
   }
 
   private opened(): void {
     if (this.saved.delaysConnection()) return;
-    this.connected = true;
+    this.lifecycle.opened();
     this.withDecoder((decoder) => {
-      decoder.instance(this.instance);
-      decoder.opening(this.opening);
+      this.lifecycle.prepare(decoder);
       this.video.open(decoder);
-      decoder.datagrams(this.connection?.carriesDatagrams ?? false);
       this.clipboard.prepare(decoder);
       this.sound?.open(decoder);
       this.files.open(decoder);
@@ -293,48 +271,22 @@ export class Engine {
       const { wanted } = this.sizing;
       this.presentation.open(decoder);
       decoder.open("thinc-web", wanted.width, wanted.height);
-      decoder.opened(this.connection?.reason !== undefined, nowUs());
+      this.lifecycle.open(decoder);
       this.sizing.open(decoder);
       this.clipboard.open(decoder);
-      if (this.connection?.canImprove) decoder.watchPath();
     });
   }
 
   private received(take: (decoder: Decoder) => void): void {
-    this.connection?.bytesReceived();
+    this.lifecycle.bytesReceived();
     this.withDecoder(take);
-    this.improveTransport();
-  }
-
-  /** Tries another transport beside this one if the path has become long. */
-  private improveTransport(): void {
-    const { decoder, connection } = this;
-    if (!this.connected || decoder === undefined || !connection?.canImprove) return;
-    const roundTripUs = decoder.pathChange(nowUs());
-    if (roundTripUs === undefined) return;
-    decoder.transportAttempt("begun", nowUs());
-    connection.improve(`the round trip grew to ${(roundTripUs / 1000).toFixed(1)} ms`);
-  }
-
-  /** Does what viewer-core says of the connection. */
-  private followLiveness({ liveness }: Decoder): void {
-    const before = this.liveness;
-    if (liveness === before || !this.connected) return;
-    this.liveness = liveness;
-    if (liveness === Liveness.Dead) {
-      this.connection?.drop();
-    } else if (liveness === Liveness.Responsive) {
-      this.state({ name: "connected" });
-    } else {
-      if (before === Liveness.Responsive) this.state({ name: "unresponsive" });
-      if (liveness === Liveness.Replaceable) this.connection?.tryOthers();
-    }
+    this.lifecycle.improve();
   }
 
   /** The machine or page slept, or the network came back: probes the connection. */
   private wake(): void {
-    if (this.greeted) this.withDecoder((decoder) => decoder.wake(nowUs()));
-    else if (!this.closed) this.connection?.wake();
+    if (this.lifecycle.greeted) this.withDecoder((decoder) => decoder.wake(nowUs()));
+    else this.lifecycle.wake();
   }
 
   /**
@@ -346,15 +298,10 @@ export class Engine {
     urgency: "now" | "may wait" = "now",
   ): T | undefined {
     const decoder = this.decoder;
-    if (!this.connected || decoder === undefined) return undefined;
+    if (!this.lifecycle.connected || decoder === undefined) return undefined;
     return this.guarded(decoder, () => {
       const result = call(decoder);
-      const datagram = decoder.datagramOutput();
-      if (datagram.length > 0) this.connection?.sendDatagram(datagram);
-      if (urgency === "now" || this.connection?.congested === false) {
-        const output = decoder.output();
-        if (output.length > 0) this.connection?.send(output);
-      }
+      this.lifecycle.send(decoder, urgency);
       for (let event = decoder.event(); event !== undefined; event = decoder.event())
         this.handleEvent(event);
       this.video.take(decoder);
@@ -362,8 +309,7 @@ export class Engine {
       this.files.take(decoder);
       if (decoder.damaged) this.presentation.schedule();
       this.deadline.set(decoder.deadline());
-      if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
-      this.followLiveness(decoder);
+      this.lifecycle.follow(decoder);
       return result;
     });
   }
@@ -373,26 +319,16 @@ export class Engine {
     return this.decoder?.mayBeReplaced !== false && !this.clipboard.awaitsContent;
   }
 
-  /**
-   * The connection may be replaced now, and a transport waits for that. Later: the caller may go on
-   * with this one.
-   */
-  private replaceLater(): void {
-    setTimeout(() => {
-      if (this.mayBeReplaced) this.connection?.replace();
-    });
-  }
-
   /** An error of the decoder ends the connection. */
   private guarded<T>(decoder: Decoder, call: () => T): T | undefined {
     try {
       return call();
     } catch (error) {
       if (error instanceof DecoderError) {
-        this.close(failed(error));
+        this.lifecycle.close(failed(error));
       } else {
         this.decoder = undefined;
-        this.close(crashed(decoder.panicMessage(), error));
+        this.lifecycle.close(crashed(decoder.panicMessage(), error));
       }
       return undefined;
     }
@@ -401,24 +337,16 @@ export class Engine {
   /** Calls the decoder, whether there is a connection or not. */
   private sendOrBuffer(call: (decoder: Decoder) => void): void {
     const decoder = this.decoder;
-    if (this.connected) this.withDecoder(call);
-    else if (decoder !== undefined && !this.closed) this.guarded(decoder, () => call(decoder));
-    if (!this.greeted) this.postBuffering();
-  }
-
-  private postBuffering(): void {
-    const buffering = this.decoder?.canBufferInput(nowUs()) ?? false;
-    if (buffering !== this.buffering) this.post({ type: "buffering", buffering });
-    this.buffering = buffering;
+    const { lifecycle } = this;
+    if (lifecycle.connected) this.withDecoder(call);
+    else if (decoder !== undefined && !lifecycle.closed) this.guarded(decoder, () => call(decoder));
+    if (!lifecycle.greeted) lifecycle.tellBuffering();
   }
 
   private handleEvent(event: DecoderEvent): void {
     switch (event.type) {
       case "hello":
-        this.greeted = true;
-        this.opening = "reconnects";
-        this.connection?.proven();
-        this.state({ name: "connected" });
+        this.lifecycle.greet();
         this.post({ type: "name", name: event.name });
         if (this.decoder) this.post({ type: "offers", offers: this.decoder.offers });
         this.files.begin(this.decoder?.files.gives === true);
@@ -472,40 +400,21 @@ export class Engine {
 
   private sessionClosed(code: number, reason: string): void {
     const end = endOf(code, reason);
-    if (end === undefined) return this.connection?.drop();
+    if (end === undefined) return this.lifecycle.drop();
     if (!end.canRetry) this.saved.clear();
-    this.close(end);
+    this.lifecycle.close(end);
   }
 
-  // Ends
-
+  /** The connection has ended. */
   private lost(why: Error): void {
-    this.connected = false;
-    this.greeted = false;
+    this.lifecycle.lost();
     this.saved.lost();
     this.decoder?.lost();
     this.sound?.microphone.want(undefined);
     this.video.lost();
-    this.liveness = Liveness.Responsive;
     this.sizing.lost();
     this.clipboard.lost();
     this.deadline.clear();
     this.queries.lost(why);
-  }
-
-  private close(end: End): void {
-    if (this.closed) return;
-    this.closed = true;
-    const { title, reason } = end;
-    this.lost(new Error(title));
-    this.presentation.close(new Error(`${title}. ${reason}`));
-    this.connection?.end();
-    this.state(end);
-  }
-
-  private state(state: ConnectionState): void {
-    if (state.name !== "closed") this.closed = false;
-    this.postBuffering();
-    this.post({ type: "state", state });
   }
 }

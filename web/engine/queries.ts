@@ -21,7 +21,7 @@ export interface QuerySources {
   saved: SavedState;
   /** Both undefined while there is none. */
   decoder(): Decoder | undefined;
-  connection(): Pick<Connection, "kind" | "reason"> | undefined;
+  transport(): Pick<Connection, "kind" | "reason"> | undefined;
 }
 
 export class Queries {
@@ -111,11 +111,11 @@ export class Queries {
     const decoder = this.sources.decoder();
     if (decoder === undefined) throw new Error("there is no viewer");
     const { presentation } = this.sources;
-    const connection = this.sources.connection();
+    const transport = this.sources.transport();
     return {
       ...decoder.stats(),
-      transport: connection?.kind,
-      transportReason: connection?.reason,
+      transport: transport?.kind,
+      transportReason: transport?.reason,
       presenter: presentation.kind,
       width: decoder.width,
       height: decoder.height,

@@ -1,5 +1,5 @@
 // The parts of web/engine/engine.ts, one by one: what each sends, says and remembers over several
-// connections. presentation.test.mjs has one more.
+// connections. lifecycle.test.mjs and presentation.test.mjs have two more.
 // Beside the path; the engine as a whole is in page.test.mjs and reconnect.test.mjs.
 // Needs no browser: a recorder stands for the decoder, and time is the test's.
 
@@ -228,7 +228,7 @@ function queries() {
     presentation: { kind: "2d", count: 7, first: () => steps.first, settled: () => steps.settled },
     saved: { saveTiles: async () => undefined },
     decoder: () => about.decoder,
-    connection: () => ({ kind: "websocket", reason: "because" }),
+    transport: () => ({ kind: "websocket", reason: "because" }),
   });
   const ask = (what, id = 1) => part.handle({ type: "query", id, what });
   return { about, part, steps, posted: about.posted, ask };

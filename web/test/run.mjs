@@ -29,6 +29,7 @@ const FILES = [
   "view",
   "connection",
   "engine",
+  "lifecycle",
   "presentation",
   "page",
   "menu",
