@@ -13,7 +13,7 @@ import { logout } from "../store/token";
 import { Connection } from "../transport/connection";
 import { EngineClipboard } from "./clipboard";
 import { Deadline, watchSleep } from "./clock";
-import { compileDecoder, Decoder, DecoderError, type DecoderEvent } from "./decoder";
+import { type Decoder, DecoderError, type DecoderEvent } from "./decoder";
 import {
   crashed,
   DISCONNECTED,
@@ -26,6 +26,7 @@ import {
 import { EngineFiles } from "./files";
 import { EngineInput } from "./input";
 import { Lifecycle } from "./lifecycle";
+import { DecoderLoader } from "./loader";
 import { type FromEngine, nowUs, type ToEngine } from "./messages";
 import { Presentation } from "./presentation";
 import { Queries } from "./queries";
@@ -34,29 +35,27 @@ import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
 import { EngineVideo } from "./video";
 
-/** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
-const FETCHES_MAX = 6;
-const FETCH_RETRY_MS = 500;
 export class Engine {
-  private module: WebAssembly.Module | undefined;
+  private readonly loader = new DecoderLoader((state) => this.lifecycle.tell(state));
+  /** Undefined until it is loaded, and after it panicked. */
   private decoder: Decoder | undefined;
+  private readonly deadline = new Deadline(() =>
+    this.withDecoder((decoder) => decoder.timeout(nowUs())),
+  );
+  private readonly lifecycle: Lifecycle;
   /** What ends the browser's login. */
   private login: { url: string; secret: string } | undefined;
-  private readonly lifecycle: Lifecycle;
+
   private readonly sizing = new Sizing((call) => this.withDecoder(call));
   private readonly presentation: Presentation;
   private readonly saved: SavedState;
   private readonly video = new EngineVideo((call) => this.withDecoder(call));
-
-  private readonly clipboard: EngineClipboard;
-  private readonly deadline = new Deadline(() =>
-    this.withDecoder((decoder) => decoder.timeout(nowUs())),
-  );
-  private readonly input: EngineInput;
-  private readonly queries: Queries;
-
+  /** Undefined until the page can play or record. */
   private sound: EngineSound | undefined;
+  private readonly input: EngineInput;
+  private readonly clipboard: EngineClipboard;
   private readonly files: EngineFiles;
+  private readonly queries: Queries;
 
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {
     this.lifecycle = new Lifecycle(post, {
@@ -203,8 +202,8 @@ export class Engine {
     this.lifecycle.start(connection, message.opening, tab?.instance);
     if (tab) this.saved.keepTiles(new TileSaver(tab, () => this.decoder), tab.reloaded);
     const trial = this.video.prepare();
-    this.module = await this.fetchDecoder(message.wasmUrl);
-    this.decoder = await Decoder.load(this.module);
+    await this.loader.fetch(message.wasmUrl);
+    this.decoder = await this.loader.load();
     if (message.persistCache)
       await this.saved.keepCache(
         new CacheSaver(message.socketUrl, () => this.decoder),
@@ -236,25 +235,10 @@ export class Engine {
     this.lifecycle.tell(DISCONNECTED_HERE_ONLY);
   }
 
-  /** The connection may have dropped while the module was fetched. */
-  private async fetchDecoder(url: string): Promise<WebAssembly.Module> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await compileDecoder(url);
-      } catch (error) {
-        if (attempt === FETCHES_MAX) throw error;
-        const retryMs = FETCH_RETRY_MS * 2 ** (attempt - 1);
-        this.lifecycle.tell({ name: "waiting", retryMs, failures: attempt });
-        await new Promise((resolve) => setTimeout(resolve, retryMs));
-        this.lifecycle.tell({ name: "connecting", attempt: attempt + 1 });
-      }
-    }
-  }
-
   private async retry(): Promise<void> {
-    if (this.lifecycle.connected || this.module === undefined) return;
+    if (this.lifecycle.connected || !this.loader.fetched) return;
     // An instance that panicked is unusable.
-    this.decoder ??= await Decoder.load(this.module);
+    this.decoder ??= await this.loader.load();
     this.lifecycle.retry();
   }
 

@@ -12,6 +12,7 @@ const { EngineClipboard } = await load("engine/clipboard.ts");
 const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { crashed, endOf } = await load("engine/ends.ts");
 const { EngineInput } = await load("engine/input.ts");
+const { DecoderLoader } = await load("engine/loader.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
 const { Sizing } = await load("engine/sizing.ts");
@@ -489,4 +490,48 @@ test("clock: a machine that slept is told from one that is busy", () => {
   assert.equal(woke, 1);
   time.pass(10_000);
   assert.equal(woke, 1);
+});
+
+/** A network that fails so many times before it has an empty module. */
+function network(failures) {
+  const requests = [];
+  globalThis.fetch = async (url) => {
+    requests.push(url);
+    if (requests.length <= failures) throw new Error("unreachable");
+    return new Response(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0));
+  };
+  return requests;
+}
+
+test("loader: a module is fetched after growing delays, and serves every decoder", async () => {
+  const requests = network(2);
+  const told = [];
+  const loader = new DecoderLoader(({ name, retryMs }) => told.push(retryMs ?? name));
+  await assert.rejects(loader.load());
+  const fetched = loader.fetch("viewer.wasm");
+  for (const ms of [500, 999]) {
+    await settle();
+    time.pass(ms);
+  }
+  await settle();
+  assert.deepEqual(told, [500, "connecting", 1_000]);
+  assert.ok(!loader.fetched);
+  time.pass(1);
+  await fetched;
+  assert.deepEqual(told.slice(3), ["connecting"]);
+  assert.ok(loader.fetched);
+  const [first, second] = [await loader.load(), await loader.load()];
+  assert.notEqual(first, second, "one that panicked is replaced");
+  assert.equal(requests.length, 3);
+});
+
+test("loader: attempts to fetch the module are limited", async () => {
+  const requests = network(9);
+  const failed = assert.rejects(new DecoderLoader(() => undefined).fetch("viewer.wasm"), /unreach/);
+  for (let n = 0; n < 5; n += 1) {
+    await settle();
+    time.pass(10_000);
+  }
+  await failed;
+  assert.equal(requests.length, 6);
 });
