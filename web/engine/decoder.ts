@@ -8,6 +8,7 @@ import type { Picture, Tile } from "../store/tiles";
 import type { AttemptEnd } from "../transport/connection";
 import { AttemptCalls, type AttemptExports } from "./attempts";
 import { FileCalls, type FileExports } from "./filecalls";
+import { DecoderMemory, type MemoryExports } from "./memory";
 import type {
   ClipboardPolicy,
   ClipFailure,
@@ -25,9 +26,8 @@ import type {
   VideoStats,
 } from "./messages";
 
-/** The exports of crates/viewer-web/src/lib.rs; addresses and lengths are bytes of `memory`. */
-interface Exports extends FileExports, AttemptExports {
-  viewer_buffer(bytes: number): number;
+/** The exports of crates/viewer-web/src/lib.rs. */
+interface Exports extends MemoryExports, FileExports, AttemptExports {
   viewer_open(nameBytes: number, width: number, height: number): void;
   viewer_instance(): void;
   viewer_lost(): void;
@@ -141,9 +141,6 @@ interface Exports extends FileExports, AttemptExports {
   viewer_datagram_output(): number;
   viewer_output_at(): number;
   viewer_event(): number;
-  viewer_event_at(): number;
-  viewer_text_at(): number;
-  viewer_text_bytes(): number;
   viewer_image_at(): number;
   viewer_image_bytes(): number;
   viewer_screen_at(): number;
@@ -331,17 +328,15 @@ export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Modul
 /** One instance of the WASM module; it holds the viewer of the current connection. */
 export class Decoder {
   private readonly calls: Exports;
+  private readonly memory: DecoderMemory;
   readonly files: FileCalls;
   readonly attempts: AttemptCalls;
 
   private constructor(instance: WebAssembly.Instance) {
     this.calls = instance.exports as unknown as Exports;
+    this.memory = new DecoderMemory(this.calls);
     this.attempts = new AttemptCalls(this.calls);
-    this.files = new FileCalls(this.calls, {
-      write: (bytes) => this.writeInput(bytes),
-      text: () => this.text(),
-      fields: () => this.eventFields(),
-    });
+    this.files = new FileCalls(this.calls, this.memory);
   }
 
   static async load(module: WebAssembly.Module): Promise<Decoder> {
@@ -357,7 +352,7 @@ export class Decoder {
     const nameAndKey = new Uint8Array(bytes.length + RETAINED_KEY_BYTES);
     nameAndKey.set(bytes);
     crypto.getRandomValues(nameAndKey.subarray(bytes.length));
-    this.writeInput(nameAndKey);
+    this.memory.write(nameAndKey);
     this.calls.viewer_open(bytes.length, width, height);
   }
 
@@ -366,7 +361,7 @@ export class Decoder {
    * it too. Before `open`.
    */
   instance(number: Uint8Array): void {
-    this.writeInput(number);
+    this.memory.write(number);
     this.calls.viewer_instance();
   }
 
@@ -385,19 +380,15 @@ export class Decoder {
    * unusable.
    */
   loadCache(saved: Uint8Array): string | undefined {
-    return this.calls.viewer_load_cache(this.writeInput(saved)) === 0 ? undefined : this.text();
+    return this.calls.viewer_load_cache(this.memory.write(saved)) === 0
+      ? undefined
+      : this.memory.text();
   }
 
   /** The cache for a later page; undefined if nothing has changed. */
   saveCache(): Uint8Array<ArrayBuffer> | undefined {
     const length = this.calls.viewer_save_cache();
-    return length === 0
-      ? undefined
-      : new Uint8Array(
-          this.calls.memory.buffer,
-          this.calls.viewer_saved_cache_at() >>> 0,
-          length >>> 0,
-        ).slice();
+    return length === 0 ? undefined : this.memory.bytes(this.calls.viewer_saved_cache_at(), length);
   }
 
   /**
@@ -410,7 +401,7 @@ export class Decoder {
 
   /** Restores one of its tiles; an invalid one is ignored. */
   restoreTile({ x, y, pixels }: Tile): void {
-    this.calls.viewer_restore_tile(x, y, this.writeInput(pixels));
+    this.calls.viewer_restore_tile(x, y, this.memory.write(pixels));
   }
 
   /** When `nextTile` is to be called, in microseconds; undefined for never. */
@@ -425,16 +416,8 @@ export class Decoder {
   nextTile(nowUs: number, last: boolean): Tile | undefined {
     const length = this.calls.viewer_tile(Number(last), nowUs);
     if (length === 0) return undefined;
-    const [x = 0, y = 0] = this.eventFields();
-    return {
-      x,
-      y,
-      pixels: new Uint8Array(
-        this.calls.memory.buffer,
-        this.calls.viewer_tile_at() >>> 0,
-        length,
-      ).slice(),
-    };
+    const [x = 0, y = 0] = this.memory.fields();
+    return { x, y, pixels: this.memory.bytes(this.calls.viewer_tile_at(), length) };
   }
 
   /** No tile is saved any more. */
@@ -444,14 +427,14 @@ export class Decoder {
 
   /** Handles the next bytes of the stream. */
   bytes(bytes: Uint8Array, nowUs: number): void {
-    if (this.calls.viewer_bytes(this.writeInput(bytes), nowUs) !== 0)
-      throw new DecoderError(this.text());
+    if (this.calls.viewer_bytes(this.memory.write(bytes), nowUs) !== 0)
+      throw new DecoderError(this.memory.text());
   }
 
   /** Handles a datagram. */
   datagram(bytes: Uint8Array, nowUs: number): void {
-    if (this.calls.viewer_datagram(this.writeInput(bytes), nowUs) !== 0)
-      throw new DecoderError(this.text());
+    if (this.calls.viewer_datagram(this.memory.write(bytes), nowUs) !== 0)
+      throw new DecoderError(this.memory.text());
   }
 
   key(code: number, keysym: number, down: boolean, nowUs: number): void {
@@ -468,7 +451,7 @@ export class Decoder {
 
   /** For this connection, if there is one, and later ones. */
   layout(layout: string, variant: string): void {
-    const bytes = this.writeInput(new TextEncoder().encode(layout + variant));
+    const bytes = this.memory.write(new TextEncoder().encode(layout + variant));
     this.calls.viewer_layout(layout.length, bytes - layout.length);
   }
 
@@ -517,7 +500,7 @@ export class Decoder {
   /** Answers `clipWanted`; without bytes the content is not available. */
   clipProvide(id: number, bytes: Uint8Array | undefined, nowUs: number): void {
     if (bytes === undefined) this.calls.viewer_clip_refuse(id, nowUs);
-    else this.calls.viewer_clip_provide(id, this.writeInput(bytes), nowUs);
+    else this.calls.viewer_clip_provide(id, this.memory.write(bytes), nowUs);
   }
 
   /** When `timeout` is to be called, in microseconds; undefined for never. */
@@ -614,17 +597,13 @@ export class Decoder {
   video(): VideoTask | undefined {
     const kind = this.calls.viewer_video();
     if (kind === 0) return undefined;
-    const [stream = 0, b = 0, c = 0, d = 0, e = 0] = this.eventFields();
+    const [stream = 0, b = 0, c = 0, d = 0, e = 0] = this.memory.fields();
     switch (kind) {
       case 1:
         return { type: "begin", stream, size: { width: c, height: d } };
       case 2: {
-        const at = this.calls.viewer_video_at() >>> 0;
-        const data = new Uint8Array(
-          this.calls.memory.buffer as ArrayBuffer,
-          at,
-          this.calls.viewer_video_bytes(),
-        );
+        const at = this.calls.viewer_video_at();
+        const data = this.memory.view(at, this.calls.viewer_video_bytes());
         return {
           type: "frame",
           stream,
@@ -664,11 +643,9 @@ export class Decoder {
    * has no bytes any more.
    */
   videoBuffer({ width, height }: Size): Uint8Array<ArrayBuffer> | undefined {
-    const at = this.calls.viewer_video_buffer(width, height) >>> 0;
+    const at = this.calls.viewer_video_buffer(width, height);
     const bytes = width * height + 2 * Math.ceil(width / 2) * Math.ceil(height / 2);
-    return at === 0
-      ? undefined
-      : new Uint8Array(this.calls.memory.buffer as ArrayBuffer, at, bytes);
+    return at === 0 ? undefined : this.memory.view(at, bytes);
   }
 
   /** The decoded frame is in that memory. */
@@ -687,7 +664,7 @@ export class Decoder {
     }
     const { control, clipboard, sound, lifeS, uses, password } = action;
     const rights = Number(control) | (clipboard ? 6 : 0) | (sound ? 0 : 64);
-    const bytes = this.writeInput(new TextEncoder().encode(password));
+    const bytes = this.memory.write(new TextEncoder().encode(password));
     return this.calls.viewer_share(request, number, 0, rights, lifeS, uses, bytes) !== 0;
   }
 
@@ -732,8 +709,7 @@ export class Decoder {
   sound(): Uint8Array<ArrayBuffer> | undefined {
     const length = this.calls.viewer_sound();
     if (length === 0) return undefined;
-    const at = this.calls.viewer_sound_at() >>> 0;
-    return new Uint8Array(this.calls.memory.buffer, at, length).slice();
+    return this.memory.bytes(this.calls.viewer_sound_at(), length);
   }
 
   /** What the player plays; returns how much later it is to play. */
@@ -759,18 +735,19 @@ export class Decoder {
 
   /** What it hears, coded. */
   microphoneFrame(frame: Uint8Array, timeUs: number, nowUs: number): void {
-    this.calls.viewer_microphone_frame(this.writeInput(frame), timeUs, nowUs);
+    this.calls.viewer_microphone_frame(this.memory.write(frame), timeUs, nowUs);
   }
 
   private outputOf(bytes: number): Uint8Array {
-    return new Uint8Array(this.calls.memory.buffer, this.calls.viewer_output_at() >>> 0, bytes);
+    return this.memory.view(this.calls.viewer_output_at(), bytes);
   }
 
   /** The next event, or undefined. */
   event(): DecoderEvent | undefined {
     for (;;) {
       const kind = this.calls.viewer_event();
-      const [a = 0, b = 0, c = 0, d = 0, x = 0, y = 0, width = 0, height = 0] = this.eventFields();
+      const [a = 0, b = 0, c = 0, d = 0, x = 0, y = 0, width = 0, height = 0] =
+        this.memory.fields();
       switch (kind) {
         case 0:
           return undefined;
@@ -783,9 +760,9 @@ export class Decoder {
             part: { x, y, width, height },
           };
         case 2: {
-          const at = this.calls.viewer_image_at() >>> 0;
-          const bytes = this.calls.viewer_image_bytes() >>> 0;
-          const rgba = new Uint8ClampedArray(this.calls.memory.buffer, at, bytes).slice();
+          const at = this.calls.viewer_image_at();
+          const bytes = this.memory.bytes(at, this.calls.viewer_image_bytes());
+          const rgba = new Uint8ClampedArray(bytes.buffer);
           return { type: "cursor", width: a, height: b, hotX: c, hotY: d, rgba };
         }
         case 3:
@@ -795,47 +772,44 @@ export class Decoder {
         case 6:
           return { type: "frameEnd", relativeWanted: a !== 0 };
         case 7:
-          return { type: "closed", code: a, reason: this.text() };
+          return { type: "closed", code: a, reason: this.memory.text() };
         case 8:
-          return { type: "hello", name: this.text() };
+          return { type: "hello", name: this.memory.text() };
         case 10:
           return { type: "relativeWanted", wanted: a !== 0 };
         case 11:
-          return { type: "people", own: a, people: peopleOf(this.text()) };
+          return { type: "people", own: a, people: peopleOf(this.memory.text()) };
         case 12:
-          return { type: "shared", request: a, refused: b !== 0, text: this.text() };
+          return { type: "shared", request: a, refused: b !== 0, text: this.memory.text() };
         case 13:
           return { type: "personPointer", number: a, x: b, y: c };
         case 14:
-          return { type: "notice", text: this.text(), brief: false };
+          return { type: "notice", text: this.memory.text(), brief: false };
         case 40:
-          return { type: "notice", text: this.text(), brief: true };
+          return { type: "notice", text: this.memory.text(), brief: true };
         case 15:
-          return { type: "invitations", invitations: invitationsOf(this.text()) };
+          return { type: "invitations", invitations: invitationsOf(this.memory.text()) };
         case 16:
           return { type: "clipOffer", selection: a, formats: b };
         case 17:
           return { type: "clipWanted", id: a, selection: b, format: c };
         case 18: {
-          const bytes = new Uint8Array(
-            this.calls.memory.buffer,
-            this.calls.viewer_clip_at() >>> 0,
-            this.calls.viewer_clip_bytes() >>> 0,
-          ).slice();
+          const at = this.calls.viewer_clip_at();
+          const bytes = this.memory.bytes(at, this.calls.viewer_clip_bytes());
           this.calls.viewer_clip_forget();
           return { type: "clipContent", id: a, bytes };
         }
         case 19:
           return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
         case 20:
-          return { type: "name", name: this.text() };
+          return { type: "name", name: this.memory.text() };
         case 21:
           return {
             type: "clipPolicy",
             policy: { toSession: (a & 1) !== 0, fromSession: (a & 2) !== 0 },
           };
         case 22: {
-          const names = this.text();
+          const names = this.memory.text();
           return { type: "players", names: names === "" ? [] : names.split("\n") };
         }
         case 30:
@@ -864,8 +838,7 @@ export class Decoder {
    * invalidates.
    */
   screen(): Uint8Array {
-    const at = this.calls.viewer_screen_at() >>> 0;
-    return new Uint8Array(this.calls.memory.buffer, at, this.width * this.height * 4);
+    return this.memory.view(this.calls.viewer_screen_at(), this.width * this.height * 4);
   }
 
   /** Whether there is something to present. */
@@ -876,36 +849,24 @@ export class Decoder {
   /** Rectangles that have changed since the last call: x, y, width, height of each, disjoint. */
   takeDamage(): Int32Array {
     const rects = this.calls.viewer_damage();
-    return new Int32Array(
-      this.calls.memory.buffer,
-      this.calls.viewer_damage_at() >>> 0,
-      rects * 4,
-    ).slice();
+    return this.memory.rects(this.calls.viewer_damage_at(), rects);
   }
 
   /** The lossy parts of the screen: x, y, width, height of each rectangle, disjoint. */
   lossy(): Int32Array {
     const rects = this.calls.viewer_lossy();
-    return new Int32Array(
-      this.calls.memory.buffer,
-      this.calls.viewer_lossy_at() >>> 0,
-      rects * 4,
-    ).slice();
+    return this.memory.rects(this.calls.viewer_lossy_at(), rects);
   }
 
   /** A rectangle's pixels as red, green, blue, 255; a view that the next call invalidates. */
   rgba(x: number, y: number, width: number, height: number): Uint8ClampedArray {
-    const at = this.calls.viewer_rgba(x, y, width, height) >>> 0;
-    return new Uint8ClampedArray(this.calls.memory.buffer, at, width * height * 4);
+    const bytes = this.memory.view(this.calls.viewer_rgba(x, y, width, height), width * height * 4);
+    return new Uint8ClampedArray(bytes.buffer, bytes.byteOffset, bytes.length);
   }
 
   stats(): DecoderStats {
     const count = this.calls.viewer_stats();
-    const values = new Float64Array(
-      this.calls.memory.buffer,
-      this.calls.viewer_stats_at() >>> 0,
-      count,
-    );
+    const values = this.memory.numbers(this.calls.viewer_stats_at(), count);
     const [
       updates = 0,
       datagramUpdates = 0,
@@ -963,26 +924,6 @@ export class Decoder {
    */
   panicMessage(): string | undefined {
     const bytes = this.calls.viewer_panic_bytes();
-    return bytes === 0 ? undefined : this.decode(this.calls.viewer_panic_at() >>> 0, bytes);
-  }
-
-  /** Numeric fields of the last event or task. */
-  private eventFields(): Float64Array {
-    return new Float64Array(this.calls.memory.buffer, this.calls.viewer_event_at() >>> 0, 8);
-  }
-
-  /** Copies bytes into the input buffer of the next call; their count. */
-  private writeInput(bytes: Uint8Array): number {
-    const at = this.calls.viewer_buffer(bytes.length) >>> 0;
-    new Uint8Array(this.calls.memory.buffer, at, bytes.length).set(bytes);
-    return bytes.length;
-  }
-
-  private text(): string {
-    return this.decode(this.calls.viewer_text_at() >>> 0, this.calls.viewer_text_bytes());
-  }
-
-  private decode(at: number, bytes: number): string {
-    return new TextDecoder().decode(new Uint8Array(this.calls.memory.buffer, at, bytes));
+    return bytes === 0 ? undefined : this.memory.textAt(this.calls.viewer_panic_at(), bytes);
   }
 }

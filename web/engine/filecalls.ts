@@ -13,10 +13,10 @@ import {
   SIDES,
   type Ticket,
 } from "../files/messages";
+import type { DecoderMemory } from "./memory";
 
 /** Exports of crates/viewer-web/src/lib.rs. */
 export interface FileExports {
-  memory: WebAssembly.Memory;
   viewer_take_files(takes: number): void;
   viewer_take_prints(prints: number): void;
   viewer_gives_files(): number;
@@ -35,23 +35,13 @@ export interface FileExports {
   viewer_file_bytes(): number;
 }
 
-/** What the decoder does with the arguments and results of its exports. */
-export interface FileMemory {
-  /** Copies bytes into the input buffer of the next call; their count. */
-  write(bytes: Uint8Array): number;
-  /** The last text. */
-  text(): string;
-  /** Numbers of the last event. */
-  fields(): Float64Array;
-}
-
 /** Stands for "not dropped": no screen has such a pixel. */
 const NO_PLACE: Place = { x: 0xffff_ffff, y: 0xffff_ffff };
 
 export class FileCalls {
   constructor(
     private readonly calls: FileExports,
-    private readonly memory: FileMemory,
+    private readonly memory: DecoderMemory,
   ) {}
 
   /** Whether the page receives files, and whether it prints; before `open`. */
@@ -129,9 +119,8 @@ export class FileCalls {
       case 1:
         return { name: "offered", id, total: b, ...offerOf(this.memory.text()) };
       case 2: {
-        const at = this.calls.viewer_file_at() >>> 0;
-        const length = this.calls.viewer_file_bytes();
-        const bytes = new Uint8Array(this.calls.memory.buffer as ArrayBuffer, at, length).slice();
+        const at = this.calls.viewer_file_at();
+        const bytes = this.memory.bytes(at, this.calls.viewer_file_bytes());
         return { name: "data", id, entry: b, offset: c, bytes, last: d !== 0 };
       }
       case 3:
