@@ -3,7 +3,8 @@
 // Path 11/13, beside the pixels: between decoder.ts and input/clipboard.ts, in both directions.
 // Knows numbers, formats and bytes; never the browser's clipboard.
 
-import { CLIPBOARD, type Decoder, type DecoderEvent } from "./decoder";
+import type { Decoder } from "./decoder";
+import { CLIPBOARD, type DecoderEvent } from "./events";
 import {
   type ClipboardPolicy,
   ClipFailure,

@@ -1,33 +1,29 @@
-// viewer-core in WASM, seen from TypeScript: bytes in, bytes out, events, damage and pixels.
+// viewer-core in WASM, seen from TypeScript: bytes in, bytes out, damage and pixels. Events, files
+// and attempts to connect have files of their own.
 // Path 11/13 and 12/13: from connection.ts through crates/viewer-web, to present.ts.
 // Calls and copies only: every decision and all parsing are on the other side of these exports.
 
-import type { Rect, Size, ViewRequest } from "../display/view";
+import type { Size, ViewRequest } from "../display/view";
 import type { PlayerReport } from "../sound/messages";
 import type { Picture, Tile } from "../store/tiles";
 import type { AttemptEnd } from "../transport/connection";
 import { AttemptCalls, type AttemptExports } from "./attempts";
+import { CLIPBOARD, EventCalls, type EventExports } from "./events";
 import { FileCalls, type FileExports } from "./filecalls";
 import { DecoderMemory, type MemoryExports } from "./memory";
 import type {
   ClipboardPolicy,
-  ClipFailure,
   ClipFormat,
   CommandStats,
-  Invitation,
-  MicrophoneFormat,
   Offers,
   Opening,
-  Person,
-  PersonPointer,
   ShareAction,
-  Shared,
   TouchPhase,
   VideoStats,
 } from "./messages";
 
 /** The exports of crates/viewer-web/src/lib.rs. */
-interface Exports extends MemoryExports, FileExports, AttemptExports {
+interface Exports extends MemoryExports, EventExports, FileExports, AttemptExports {
   viewer_open(nameBytes: number, width: number, height: number): void;
   viewer_instance(): void;
   viewer_lost(): void;
@@ -74,9 +70,6 @@ interface Exports extends MemoryExports, FileExports, AttemptExports {
   viewer_clip_request(selection: number, format: number, nowUs: number): number;
   viewer_clip_provide(id: number, bytes: number, nowUs: number): void;
   viewer_clip_refuse(id: number, nowUs: number): void;
-  viewer_clip_at(): number;
-  viewer_clip_bytes(): number;
-  viewer_clip_forget(): void;
   viewer_deadline(): number;
   viewer_opened(replaces: number, nowUs: number): void;
   viewer_liveness(): number;
@@ -140,9 +133,6 @@ interface Exports extends MemoryExports, FileExports, AttemptExports {
   viewer_output(): number;
   viewer_datagram_output(): number;
   viewer_output_at(): number;
-  viewer_event(): number;
-  viewer_image_at(): number;
-  viewer_image_bytes(): number;
   viewer_screen_at(): number;
   viewer_screen_width(): number;
   viewer_screen_height(): number;
@@ -157,43 +147,6 @@ interface Exports extends MemoryExports, FileExports, AttemptExports {
   viewer_panic_at(): number;
   viewer_panic_bytes(): number;
 }
-
-/**
- * An event of viewer-core; the numbers in `event` are those of `EventKind` in
- * crates/viewer-web/src/page.rs.
- */
-export type DecoderEvent =
-  /** The picture's size, the session's screen, and the part of it that the picture shows. */
-  | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
-  | {
-      type: "cursor";
-      width: number;
-      height: number;
-      hotX: number;
-      hotY: number;
-      rgba: Uint8ClampedArray;
-    }
-  | { type: "cursorShow"; shown: boolean }
-  | { type: "barrier"; id: number }
-  /** What was drawn together is complete. */
-  | { type: "frameEnd"; relativeWanted: boolean }
-  | { type: "relativeWanted"; wanted: boolean }
-  | { type: "people"; own: number; people: Person[] }
-  | { type: "invitations"; invitations: Invitation[] }
-  | ({ type: "shared" } & Shared)
-  | ({ type: "personPointer" } & PersonPointer)
-  | { type: "notice"; text: string; brief: boolean }
-  | { type: "name"; name: string }
-  | { type: "clipPolicy"; policy: ClipboardPolicy }
-  | { type: "players"; names: string[] }
-  /** A program records, and wants the microphone like this; or none does. */
-  | { type: "microphone"; wanted: MicrophoneFormat | undefined }
-  | { type: "hello"; name: string }
-  | { type: "closed"; code: number; reason: string }
-  | { type: "clipOffer"; selection: number; formats: number }
-  | { type: "clipWanted"; id: number; selection: number; format: ClipFormat }
-  | { type: "clipContent"; id: number; bytes: Uint8Array<ArrayBuffer> }
-  | { type: "clipEnded"; id: number; why: ClipFailure; bytes: number; limit: number };
 
 /**
  * Tasks for the browser's video decoders, in order; the numbers in `video` are those of `VideoTask`
@@ -234,9 +187,6 @@ export enum Liveness {
   Dead = 3,
 }
 
-/** As `Selection` of crates/protocol/src/clip.rs; browsers have no counterpart of PRIMARY. */
-export const CLIPBOARD = 0;
-
 /** The session's bytes violated the protocol or one of our limits: the connection must end. */
 export class DecoderError extends Error {}
 
@@ -275,47 +225,6 @@ export interface DecoderStats {
   commands: CommandStats[];
 }
 
-/** The lines of a list of people, as `EventKind::People` has them. */
-function peopleOf(lines: string): Person[] {
-  return lines
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => {
-      const [number = "", guest = "", bits = "", name = ""] = line.split("\t");
-      return {
-        number: Number(number),
-        guest: Number(guest),
-        name,
-        control: (Number(bits) & 1) !== 0,
-        pointer: (Number(bits) & 2) !== 0,
-      };
-    });
-}
-
-/** The lines of a list of invitations, as `EventKind::Invitations` has them. */
-function invitationsOf(lines: string): Invitation[] {
-  return lines
-    .split("\n")
-    .filter((line) => line !== "")
-    .map((line) => {
-      const [number = "", bits = "", used = "", uses = "", expiryS = "", name = ""] =
-        line.split("\t");
-      const has = (bit: number) => (Number(bits) & bit) !== 0;
-      return {
-        number: Number(number),
-        name,
-        control: has(1),
-        clipboard: has(2),
-        password: has(4),
-        locked: has(8),
-        sound: !has(16),
-        used: Number(used),
-        uses: Number(uses),
-        expiryS: Number(expiryS),
-      };
-    });
-}
-
 export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Module> {
   const response = await fetch(wasmUrl);
   if (!response.ok) throw new Error(`${wasmUrl}: the server answered ${response.status}`);
@@ -329,12 +238,14 @@ export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Modul
 export class Decoder {
   private readonly calls: Exports;
   private readonly memory: DecoderMemory;
+  readonly events: EventCalls;
   readonly files: FileCalls;
   readonly attempts: AttemptCalls;
 
   private constructor(instance: WebAssembly.Instance) {
     this.calls = instance.exports as unknown as Exports;
     this.memory = new DecoderMemory(this.calls);
+    this.events = new EventCalls(this.calls, this.memory);
     this.attempts = new AttemptCalls(this.calls);
     this.files = new FileCalls(this.calls, this.memory);
   }
@@ -740,89 +651,6 @@ export class Decoder {
 
   private outputOf(bytes: number): Uint8Array {
     return this.memory.view(this.calls.viewer_output_at(), bytes);
-  }
-
-  /** The next event, or undefined. */
-  event(): DecoderEvent | undefined {
-    for (;;) {
-      const kind = this.calls.viewer_event();
-      const [a = 0, b = 0, c = 0, d = 0, x = 0, y = 0, width = 0, height = 0] =
-        this.memory.fields();
-      switch (kind) {
-        case 0:
-          return undefined;
-        case 1:
-          return {
-            type: "geometry",
-            width: a,
-            height: b,
-            screen: { width: c, height: d },
-            part: { x, y, width, height },
-          };
-        case 2: {
-          const at = this.calls.viewer_image_at();
-          const bytes = this.memory.bytes(at, this.calls.viewer_image_bytes());
-          const rgba = new Uint8ClampedArray(bytes.buffer);
-          return { type: "cursor", width: a, height: b, hotX: c, hotY: d, rgba };
-        }
-        case 3:
-          return { type: "cursorShow", shown: a !== 0 };
-        case 4:
-          return { type: "barrier", id: a };
-        case 6:
-          return { type: "frameEnd", relativeWanted: a !== 0 };
-        case 7:
-          return { type: "closed", code: a, reason: this.memory.text() };
-        case 8:
-          return { type: "hello", name: this.memory.text() };
-        case 10:
-          return { type: "relativeWanted", wanted: a !== 0 };
-        case 11:
-          return { type: "people", own: a, people: peopleOf(this.memory.text()) };
-        case 12:
-          return { type: "shared", request: a, refused: b !== 0, text: this.memory.text() };
-        case 13:
-          return { type: "personPointer", number: a, x: b, y: c };
-        case 14:
-          return { type: "notice", text: this.memory.text(), brief: false };
-        case 40:
-          return { type: "notice", text: this.memory.text(), brief: true };
-        case 15:
-          return { type: "invitations", invitations: invitationsOf(this.memory.text()) };
-        case 16:
-          return { type: "clipOffer", selection: a, formats: b };
-        case 17:
-          return { type: "clipWanted", id: a, selection: b, format: c };
-        case 18: {
-          const at = this.calls.viewer_clip_at();
-          const bytes = this.memory.bytes(at, this.calls.viewer_clip_bytes());
-          this.calls.viewer_clip_forget();
-          return { type: "clipContent", id: a, bytes };
-        }
-        case 19:
-          return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
-        case 20:
-          return { type: "name", name: this.memory.text() };
-        case 21:
-          return {
-            type: "clipPolicy",
-            policy: { toSession: (a & 1) !== 0, fromSession: (a & 2) !== 0 },
-          };
-        case 22: {
-          const names = this.memory.text();
-          return { type: "players", names: names === "" ? [] : names.split("\n") };
-        }
-        case 30:
-          return {
-            type: "microphone",
-            wanted: a === 0 ? undefined : { channels: b, samples: c },
-          };
-        default:
-          // Unused here: echoes (they are in the statistics) and pointer motions of the session (a
-          // page cannot follow).
-          continue;
-      }
-    }
   }
 
   get width(): number {

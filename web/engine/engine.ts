@@ -13,7 +13,7 @@ import { logout } from "../store/token";
 import { Connection } from "../transport/connection";
 import { EngineClipboard } from "./clipboard";
 import { Deadline, watchSleep } from "./clock";
-import { type Decoder, DecoderError, type DecoderEvent } from "./decoder";
+import { type Decoder, DecoderError } from "./decoder";
 import {
   crashed,
   DISCONNECTED,
@@ -23,6 +23,7 @@ import {
   notStarted,
   REFUSED,
 } from "./ends";
+import type { DecoderEvent } from "./events";
 import { EngineFiles } from "./files";
 import { EngineInput } from "./input";
 import { Lifecycle } from "./lifecycle";
@@ -286,7 +287,8 @@ export class Engine {
     return this.guarded(decoder, () => {
       const result = call(decoder);
       this.lifecycle.send(decoder, urgency);
-      for (let event = decoder.event(); event !== undefined; event = decoder.event())
+      const { events } = decoder;
+      for (let event = events.next(); event !== undefined; event = events.next())
         this.handleEvent(event);
       this.video.take(decoder);
       this.sound?.take(decoder);

@@ -25,6 +25,7 @@ const FILES_AT_ONCE = 2;
 // The most informative first: without a browser, then with a scripted session, then with real ones.
 const FILES = [
   "golden",
+  "decoder",
   "keymap",
   "view",
   "connection",
