@@ -2,6 +2,7 @@
 //! whether it plays; not who asked for it, and no clock.
 
 use std::ffi::CString;
+use std::time::Duration;
 
 use pulseaudio::protocol::{ChannelMap, ChannelVolume, Props, SampleSpec};
 
@@ -48,6 +49,8 @@ pub(crate) struct Playback {
     is_heard: bool,
     /// Bytes since it began to play.
     played: u64,
+    /// Bytes that it has played on without sound since an underrun.
+    late: usize,
     /// Numbers of the requests to be told once everything was played.
     drains: Vec<u32>,
     // Kept for their memory.
@@ -57,6 +60,11 @@ pub(crate) struct Playback {
 
 /// Requests at a time to be told that a stream has drained; libpulse makes one.
 const DRAINS_MAX: usize = 16;
+/// A stream whose program prebuffers nothing plays on after an underrun: GStreamer waits until the
+/// time that it reads there has reached its end, which the greatest latency (`link::LATENCY_MAX`,
+/// 1 s) delays. PulseAudio plays on without end; here a program that has stopped must not keep the
+/// timer.
+const PLAY_ON_MAX: Duration = Duration::from_secs(2);
 
 impl Playback {
     /// The format was checked.
@@ -70,6 +78,7 @@ impl Playback {
             is_playing: false,
             is_heard: false,
             played: 0,
+            late: 0,
             drains: Vec::new(),
             bytes: Vec::new(),
             samples: Vec::new(),
@@ -163,6 +172,7 @@ impl Playback {
             self.bytes.clear();
             self.queue.read(available * frame, &mut self.bytes);
             self.played += self.bytes.len() as u64;
+            self.late = 0;
             self.samples.clear();
             format::to_stereo(
                 self.described.spec.format,
@@ -178,12 +188,15 @@ impl Playback {
             self.fill(block);
             rendered.is_filled = true;
         }
-        let was_playing = self.is_playing;
+        let was_playing = self.is_playing || rendered.has_started;
         self.is_playing = available == needed;
         if !self.is_playing {
-            if was_playing || rendered.has_started {
+            if was_playing {
+                rendered.has_underrun = self.late == 0 && self.drains.is_empty();
+                self.is_playing = self.play_on((needed - available) * frame);
+            }
+            if was_playing && !self.is_playing {
                 self.queue.underrun();
-                rendered.has_underrun = self.drains.is_empty();
             }
             if !self.has_tail {
                 rendered.drained = std::mem::take(&mut self.drains);
@@ -191,6 +204,17 @@ impl Playback {
             }
         }
         rendered
+    }
+
+    /// Whether an underrun does not end playing.
+    fn play_on(&mut self, bytes: usize) -> bool {
+        let most = PLAY_ON_MAX.as_secs() as usize * format::bytes_per_s(&self.described.spec);
+        if !self.drains.is_empty() || self.late >= most || !self.queue.play_on(bytes) {
+            return false;
+        }
+        self.late += bytes;
+        self.played += bytes as u64;
+        true
     }
 
     /// Makes a block of `samples`.
@@ -247,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_stream_starts_plays_and_runs_dry() {
-        let mut stream = playback(RATE, 0);
+        let mut stream = playback(RATE, 4);
         let mut block = [0.0; BLOCK * 2];
         assert!(!stream.needs_tick());
         write(&mut stream, BLOCK + 10);
@@ -263,6 +287,39 @@ mod tests {
         assert_eq!(stream.render(&mut block), Rendered::default());
         write(&mut stream, 1);
         assert!(stream.render(&mut block).has_started);
+    }
+
+    #[test]
+    fn without_prebuffering_time_goes_on_after_an_underrun_for_as_long_as_a_clock_may_need_it() {
+        let mut stream = playback(RATE, 0);
+        let mut block = [0.0; BLOCK * 2];
+        write(&mut stream, BLOCK + 10);
+        assert!(stream.render(&mut block).has_started);
+        assert!(stream.render(&mut block).has_underrun);
+        for blocks in 3..=200 {
+            assert!(stream.needs_tick());
+            assert_eq!(stream.render(&mut block), Rendered::default(), "it is told once");
+            assert_eq!(stream.queue.read_offset(), blocks * BLOCK as i64 * 4);
+        }
+        assert_eq!(stream.played(), 200 * BLOCK as u64 * 4);
+        // What belonged before is too late; what follows is heard, and is no new start.
+        write(&mut stream, 200 * BLOCK);
+        let rendered = stream.render(&mut block);
+        assert!(rendered.is_filled && !rendered.has_started);
+        let asked = std::iter::from_fn(|| stream.queue.take_request()).sum::<u32>();
+        assert!(asked as usize >= 200 * BLOCK * 4);
+        let blocks = std::iter::from_fn(|| {
+            let is_awake = stream.needs_tick();
+            stream.render(&mut block);
+            is_awake.then_some(())
+        });
+        assert!((400..420).contains(&blocks.count()), "2 s, then it sleeps");
+        // A drain ends at once.
+        write(&mut stream, 700 * BLOCK);
+        while !stream.render(&mut block).has_underrun {}
+        assert!(!stream.drain(1));
+        assert_eq!(stream.render(&mut block).drained, [1]);
+        assert!(!stream.needs_tick());
     }
 
     #[test]

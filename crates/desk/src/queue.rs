@@ -154,6 +154,18 @@ impl Queue {
         }
     }
 
+    /// Plays on past the end, if the program prebuffers nothing, as PulseAudio does: the offset is
+    /// such a program's clock. What it writes there later is too late, and it is asked for that.
+    pub(crate) fn play_on(&mut self, bytes: usize) -> bool {
+        if self.sizes.prebuffer > 0 {
+            return false;
+        }
+        self.bytes.drain(..bytes.min(self.bytes.len()));
+        self.read += bytes as i64;
+        self.owed += bytes as i64;
+        true
+    }
+
     /// After an underrun playing begins again when there is enough.
     pub(crate) fn underrun(&mut self) {
         self.prebuffer();
@@ -281,6 +293,21 @@ mod tests {
         assert_eq!(queue.readable(), 0);
         queue.trigger();
         assert_eq!(queue.readable(), 20);
+    }
+
+    #[test]
+    fn without_prebuffering_the_offset_moves_on_and_what_is_late_is_dropped() {
+        let mut queue = Queue::new(sizes(40, 0, 8), FRAME, 0);
+        assert_eq!(queue.take_request(), Some(40));
+        write(&mut queue, &[1; 40]);
+        assert_eq!(read(&mut queue, 48).len(), 40);
+        assert!(queue.play_on(8));
+        assert_eq!((queue.read_offset(), queue.take_request()), (48, Some(48)));
+        write(&mut queue, &[2; 48]);
+        assert_eq!(read(&mut queue, 100), [2; 40]);
+        let mut queue = Queue::new(sizes(40, 4, 8), FRAME, 0);
+        assert!(!queue.play_on(8));
+        assert_eq!(queue.read_offset(), 0);
     }
 
     #[test]
