@@ -396,7 +396,7 @@ impl Server {
         params: LatencyParams,
         now: Micros,
     ) -> Outcome {
-        let sink_usec = self.latency(now);
+        let sink_usec = self.latency_for(id, now);
         let playback = self.playback(id, params.channel)?;
         let playing = playback.is_playing();
         let reply = PlaybackLatency {

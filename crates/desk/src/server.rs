@@ -6,7 +6,7 @@
 //! plays or records: then there is no clock, and nothing wakes the process.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pulseaudio::protocol::{
     self, Command, CommandReply, Prop, Props, PulseError, Request, SubscriptionEvent,
@@ -37,6 +37,9 @@ const UNREAD_BYTES_MAX: usize = 2 << 20;
 const UNREAD_RECORDED_MAX: usize = 256 << 10;
 /// Duration of a block.
 pub(crate) const BLOCK_TIME: Micros = 5_000;
+/// PipeWire's tunnel keeps the latency that it is told of at a fixed value, by playing faster or
+/// slower: it is told what it can change.
+const TUNNEL: &CStr = c"org.pipewire.PipeWire";
 /// A process that was stopped for longer than this leaves time out, instead of playing faster.
 const LATE_BLOCKS_MAX: u64 = 40;
 
@@ -410,9 +413,25 @@ impl Server {
 
     /// How long what was read last takes to be heard, and is not yet; as programs are told.
     pub(crate) fn latency(&self, now: Micros) -> Micros {
+        self.latency_before(self.wish.latency, now)
+    }
+
+    /// The same, as this one is told.
+    pub(crate) fn latency_for(&self, id: ClientId, now: Micros) -> Micros {
+        let after = if self.is_tunnel(id) { 0 } else { self.wish.latency };
+        self.latency_before(after, now)
+    }
+
+    /// The same with so much after this process.
+    fn latency_before(&self, after: Micros, now: Micros) -> Micros {
         // Between two ticks it falls, as the offset of what was read does not rise.
         let since = self.clock.map_or(0, |clock| now.saturating_sub(clock.time()));
-        (self.wish.latency + self.step * BLOCK_TIME).saturating_sub(since)
+        (after + self.step * BLOCK_TIME).saturating_sub(since)
+    }
+
+    fn is_tunnel(&self, id: ClientId) -> bool {
+        let application = |client: &Client| devices::text(client.props.get(Prop::ApplicationId));
+        self.clients.get(&id).is_some_and(|client| application(client).as_c_str() == TUNNEL)
     }
 
     pub(crate) fn take_index(&mut self) -> u32 {

@@ -244,6 +244,11 @@ fn the_latency_is_the_reported_one_and_falls_between_ticks() {
         let passed = (desk.now - Desk::START - 20_000) as i64;
         assert!((moved - passed).abs() <= 5_000, "{moved} after {passed}");
     }
+    // PipeWire's tunnel is told of what comes before the session process.
+    let mut props = Props::new();
+    props.set(Prop::ApplicationId, c"org.pipewire.PipeWire");
+    let _: protocol::SetClientNameReply = desk.ask(&mut program, &Command::SetClientName(props));
+    assert!(latency(&mut desk, &mut program).sink_usec <= 20_000);
     let wish = Wish { listening: true, latency: u64::MAX };
     assert_eq!(Wish::decode(wish.encode()).latency, LATENCY_MAX);
 }
