@@ -44,7 +44,7 @@ packages_test=(
     openssh-client "openssh-server|/usr/sbin/sshd"
     x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
     libsdl2-2.0-0 nginx-light caddy apache2-bin
-    pulseaudio-utils libasound2-plugins alsa-utils cups-client
+    pulseaudio-utils libasound2-plugins alsa-utils pipewire pipewire-bin wireplumber cups-client
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's
 # package has the major version in its name: 2 in Debian 12, 3 in Debian 13.

@@ -231,8 +231,9 @@ pub(crate) struct Serve {
     /// Whether programs of the session can play sound
     ///
     /// They find a sound server of their own, which speaks PulseAudio's protocol; programs that
-    /// know ALSA alone need the package libasound2-plugins. With "off" there is none, and programs
-    /// do not find the user's own one either.
+    /// know ALSA alone need the package libasound2-plugins, those that know PipeWire alone the
+    /// packages pipewire and wireplumber. With "off" there is none, and programs do not find the
+    /// user's own one either.
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_SOUND")]
     pub(crate) sound: Switch,

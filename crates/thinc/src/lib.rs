@@ -15,6 +15,7 @@ mod detach;
 mod display;
 mod launch;
 mod log;
+mod pipewire;
 mod port;
 mod printing;
 mod processes;

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::descendants;
+use crate::pipewire::PipeWire;
 use crate::terminal::print_error;
 use crate::xauthority::Xauthority;
 
@@ -33,6 +34,7 @@ pub(crate) struct Processes {
     pub(crate) xorg: Option<Process>,
     pub(crate) session: Option<Process>,
     pub(crate) desk: Option<Process>,
+    pub(crate) pipewire: PipeWire,
     pub(crate) window_manager: Option<Process>,
     pub(crate) command: Option<Process>,
     pub(crate) xauthority: Option<Xauthority>,

@@ -39,6 +39,9 @@ pub(crate) const SHARE_SOCKET: &str = "share.sock";
 /// themselves.
 pub(crate) const PULSE_SOCKET: &str = "xdg/pulse/native";
 
+/// PipeWire's, in the same folder for the same reason.
+pub(crate) const PIPEWIRE_SOCKET: &str = "xdg/pipewire-0";
+
 /// The socket of the sound server for the session process.
 pub(crate) const DESK_SOCKET: &str = "desk.sock";
 

@@ -23,7 +23,7 @@ const PLUGIN: &str = "libasound_module_pcm_pulse.so";
 
 /// The user's own sound, which programs of the session must not find: also without sound of the
 /// session, because they would play it on the server.
-pub(crate) const REMOVED_ENVIRONMENT: [&str; 8] = [
+pub(crate) const REMOVED_ENVIRONMENT: [&str; 9] = [
     "PULSE_SERVER",
     "PULSE_SINK",
     "PULSE_SOURCE",
@@ -32,6 +32,7 @@ pub(crate) const REMOVED_ENVIRONMENT: [&str; 8] = [
     "PIPEWIRE_REMOTE",
     "PIPEWIRE_RUNTIME_DIR",
     "ALSA_CONFIG_PATH",
+    "QT_AUDIO_BACKEND",
 ];
 
 /// Where the sound server's sockets are.
@@ -69,7 +70,11 @@ impl SoundServer {
             value.push(path);
             value
         };
-        let mut variables = vec![("PULSE_SERVER", with("unix:", &self.pulse))];
+        let mut variables = vec![
+            ("PULSE_SERVER", with("unix:", &self.pulse)),
+            // Qt from 6.10 on prefers PipeWire without asking whether it has a sink: pipewire.rs.
+            ("QT_AUDIO_BACKEND", "pulseaudio".into()),
+        ];
         if let Some(alsa) = &self.alsa {
             variables.push(("ALSA_CONFIG_PATH", with(&format!("{ALSA_CONFIG}:"), alsa)));
         }

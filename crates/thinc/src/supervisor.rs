@@ -28,6 +28,7 @@ use crate::control::{self, Answer, Pids, Ready, Request, Status};
 use crate::desk::Desk;
 use crate::desktop::Program;
 use crate::log::{Log, create_folder, last_lines};
+use crate::pipewire::PipeWire;
 use crate::port::{Port, now_s, portless_config};
 use crate::printing::Printing;
 use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
@@ -209,6 +210,9 @@ async fn run(options: Serve) -> Result<SessionEnd, ServeError> {
     let detached = options.supervise;
     let context = prepare(options)?;
     let mut processes = Processes::default();
+    if context.desk.sound.is_some() {
+        processes.pipewire = PipeWire::open(&context.folder)?;
+    }
     let mut stop_clients = Vec::new();
     let result = tokio::select! {
         result = run_processes(&context, &mut processes, &mut stop_clients, detached) => result,
@@ -575,6 +579,14 @@ impl SessionContext {
         Ok(())
     }
 
+    /// Starts PipeWire; a program waits for it in its socket.
+    fn spawn_pipewire(&self, pipewire: &PipeWire) -> Result<Process, ServeError> {
+        let what = "PipeWire";
+        let command = pipewire.command(|words| self.launch(words));
+        let (mut command, restarts) = command.map_err(|error| ServeError::Start(what, error))?;
+        self.spawn_logged(what, self.open_log("pipewire.log", restarts)?, &mut command)
+    }
+
     /// Starts the first session process and waits until it serves viewers.
     async fn start_session(&self, processes: &mut Processes) -> Result<(), ServeError> {
         self.write_session_config(processes)?;
@@ -760,7 +772,7 @@ impl SessionContext {
 
 /// Writes a new file of that name: an existing one may be a link, or readable by others
 /// (`--ready-json` in /tmp).
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -806,7 +818,7 @@ async fn run_processes(
     let mut child_ended = signal(SignalKind::child()).map_err(ServeError::Signals)?;
     loop {
         let (xorg, session) = (&mut processes.xorg, &mut processes.session);
-        let desk = &mut processes.desk;
+        let (desk, pipewire) = (&mut processes.desk, &mut processes.pipewire);
         let (window_manager, command) = (&mut processes.window_manager, &mut processes.command);
         tokio::select! {
             status = wait(window_manager) => {
@@ -852,12 +864,17 @@ async fn run_processes(
             }
             status = wait(desk) => {
                 processes.desk = None;
+                processes.pipewire.end();
                 let pause = desk_restarts.died();
                 print_error(&format!(
                     "thinc: the sound server and printer ended ({status}); restarting it in \
                      {pause:?}. Programs have sound again once they are restarted. See {}",
                     context.logs.join("desk.log").display()
                 ));
+            }
+            () = pipewire.needed() => {
+                let process = context.spawn_pipewire(&processes.pipewire);
+                processes.pipewire.started(process);
             }
             () = desk_restarts.due() => {
                 processes.desk_restarts += 1;
@@ -882,8 +899,8 @@ async fn run_processes(
             _ = child_ended.recv() => {
                 let id = |process: &Option<Process>| process.as_ref()?.child.id();
                 let Processes { xorg, session, desk, window_manager, command, .. } = &*processes;
-                let own = [xorg, session, desk, window_manager, command];
-                descendants::reap(&own.map(id));
+                let own = [xorg, session, desk, window_manager, command].map(id);
+                descendants::reap(&[&own[..], &[processes.pipewire.id()]].concat());
             }
             () = host_name.changed() => {
                 let rewritten = processes.xauthority.as_ref().map_or(Ok(()), Xauthority::rewrite);

@@ -22,6 +22,7 @@ mod files;
 mod harness;
 mod microphone;
 mod opening;
+mod pipewire;
 mod preferences;
 mod printing;
 mod quic;
