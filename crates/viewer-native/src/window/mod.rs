@@ -234,13 +234,14 @@ impl Desktop {
         let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
         hints::set_hints();
         let sdl = sdl3::init().map_err(|error| window_error(&error))?;
-        // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
-        // to the window through a second X connection, and an event still in flight when the window is
-        // destroyed is an X error, which ends the program.
+        // Video and windows are freed by the end of the process: SDL wakes this loop by an event
+        // sent to the window through a second X connection, and an event still in flight when the
+        // window is destroyed is an X error, which ends the program.
         drop_place::watch();
         let video = ManuallyDrop::new(sdl.video().map_err(|error| {
             ViewError::Window(format!(
-                "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
+                "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works \
+                 without one"
             ))
         })?);
         let events = sdl.event().map_err(|error| window_error(&error))?;
