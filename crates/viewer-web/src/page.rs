@@ -34,7 +34,7 @@ const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
 /// Most numbers that an event has.
 const NUMBERS: usize = 8;
 
-/// Kinds of events, as web/engine/decoder.ts numbers them; each comment names the event's numbers.
+/// Kinds of events, as web/engine/events.ts numbers them; each comment names the event's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum EventKind {

@@ -1,5 +1,5 @@
 //! Path 12/13, beside the pixels: the text in which the page is told who shows the session and
-//! whom its owner has invited. From page.rs, to web/engine/decoder.ts, which takes it apart. Knows
+//! whom its owner has invited. From page.rs, to web/engine/events.ts, which takes it apart. Knows
 //! fields and their order; never who may do what.
 
 use thinc_protocol::people::{OpenInvitation, Person};
