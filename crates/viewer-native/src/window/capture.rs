@@ -6,6 +6,8 @@
 use thinc_protocol::viewer::InputEvent;
 
 use super::App;
+use super::panes::Windows;
+use super::pointing::Pointing;
 use crate::place::Placement;
 
 /// The notice when an application begins to want the pointer.
@@ -63,100 +65,130 @@ impl Capture {
     }
 }
 
-impl App<'_> {
+/// What the user has to know of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// A notice is shown.
+    Notice(&'static str),
+    /// [`CAPTURED`] is not true any more.
+    Released,
+}
+
+impl Pointing {
     /// An application wants the pointer, or no longer does. In the middle of a drag it gets it at
     /// once: that is why it wants it. So does a game whose menu was closed.
-    pub(super) fn handle_relative_wanted(&mut self, wanted: bool) {
+    pub(super) fn handle_relative_wanted(
+        &mut self,
+        windows: &Windows,
+        wanted: bool,
+    ) -> Option<Told> {
         self.capture.wanted = wanted;
         if !wanted {
             let captured = self.capture.is_on();
             let place = self.capture.place;
-            self.release_pointer();
+            let told = self.release(windows);
             self.capture.lent = captured;
             if let Some((x, y)) = place {
-                self.warp(x, y);
+                self.warp(windows, x, y);
             }
+            told
         } else if self.capture.lent || self.pointer.holds_button() {
             let told = std::mem::replace(&mut self.capture.told, true);
-            self.capture_pointer(self.windows.front_index(), !told);
+            self.capture(windows, windows.front_index(), !told)
         } else {
-            self.show_notice(OFFER.to_owned());
+            Some(Told::Notice(OFFER))
         }
     }
 
     /// The user asks for the pointer to be captured, or released.
-    pub(super) fn toggle_capture(&mut self) {
+    pub(super) fn toggle_capture(&mut self, windows: &Windows) -> Option<Told> {
         if self.capture.is_on() {
-            self.release_pointer();
+            self.release(windows)
         } else if self.capture.wanted {
-            self.capture_pointer(self.windows.front_index(), true);
+            self.capture(windows, windows.front_index(), true)
         } else {
-            self.show_notice(UNWANTED.to_owned());
+            Some(Told::Notice(UNWANTED))
         }
     }
 
     /// The user clicked into this window.
-    pub(super) fn handle_click(&mut self, window_id: u32) {
-        if self.capture.wanted
-            && !self.capture.is_on()
-            && let Some(index) = self.windows.pane_of(window_id)
-        {
-            self.capture_pointer(index, true);
+    pub(super) fn handle_click(&mut self, windows: &Windows, window_id: u32) -> Option<Told> {
+        if !self.capture.wanted || self.capture.is_on() {
+            return None;
         }
+        let index = windows.pane_of(window_id)?;
+        self.capture(windows, index, true)
     }
 
-    fn capture_pointer(&mut self, index: usize, tell: bool) {
-        if !self.windows[index].window().has_input_focus() {
+    fn capture(&mut self, windows: &Windows, index: usize, tell: bool) -> Option<Told> {
+        let window = windows[index].window();
+        if !window.has_input_focus() {
             // SDL waits for the keyboard too, but tells neither distances nor positions meanwhile.
             // On X11 it believes a focus after 200 ms, later than the click that has given it.
             self.capture.awaits = Some((index, tell));
-            return;
+            return None;
         }
-        self.mouse.set_relative_mouse_mode(self.windows[index].window(), true);
-        if !self.mouse.relative_mouse_mode(self.windows[index].window()) {
+        self.mouse.set_relative_mouse_mode(window, true);
+        if !self.mouse.relative_mouse_mode(window) {
             // Not every desktop allows it; positions remain.
-            return;
+            return None;
         }
         self.capture.window = Some(index);
         self.capture.moved = (0.0, 0.0);
         self.capture.place = None;
-        if tell {
-            self.show_notice(CAPTURED.to_owned());
-        }
+        tell.then_some(Told::Notice(CAPTURED))
     }
 
     /// This window has the keyboard now.
-    pub(super) fn handle_capture_focus(&mut self, index: usize) {
-        if let Some((_, tell)) = self.capture.awaits.take_if(|(window, _)| *window == index) {
-            self.capture_pointer(index, tell);
-        }
+    pub(super) fn handle_focus(&mut self, windows: &Windows, index: usize) -> Option<Told> {
+        let (_, tell) = self.capture.awaits.take_if(|(window, _)| *window == index)?;
+        self.capture(windows, index, tell)
     }
 
     /// The pointer is the local desktop's again.
-    pub(super) fn release_pointer(&mut self) {
+    pub(super) fn release(&mut self, windows: &Windows) -> Option<Told> {
         (self.capture.lent, self.capture.place) = (false, None);
         self.capture.awaits = None;
-        let Some(index) = self.capture.window.take() else { return };
-        self.mouse.set_relative_mouse_mode(self.windows[index].window(), false);
+        let index = self.capture.window.take()?;
+        self.mouse.set_relative_mouse_mode(windows[index].window(), false);
         // Where the session's pointer is now, only the session knows.
         self.pointer.forget_position();
-        self.drawing.redraw_if(self.messages.withdraw_notice(CAPTURED));
+        Some(Told::Released)
     }
 
     /// An application moved the session's pointer. A captured one follows once it is given back.
-    pub(super) fn handle_cursor_move(&mut self, x: u16, y: u16) {
+    pub(super) fn handle_cursor_move(&mut self, windows: &Windows, x: u16, y: u16) {
         if self.capture.is_on() {
             self.capture.place = Some((x, y));
         } else {
-            self.warp(x, y);
+            self.warp(windows, x, y);
         }
     }
 
     /// The captured mouse moved.
-    pub(super) fn handle_captured_motion(&mut self, by: (f32, f32)) {
+    pub(super) fn handle_captured_motion(&mut self, windows: &Windows, by: (f32, f32)) {
         let Some(index) = self.capture.window else { return };
-        let pane = &self.windows[index];
+        let pane = &windows[index];
         self.capture.add(&pane.placement, pane.window().pixel_density(), by);
+    }
+}
+
+impl App<'_> {
+    /// The pointer is the local desktop's again.
+    pub(super) fn release_pointer(&mut self) {
+        let told = self.pointing.release(&self.windows);
+        self.tell_of_capture(told);
+    }
+
+    /// Tells the user of a change.
+    pub(super) fn tell_of_capture(&mut self, told: Option<Told>) {
+        match told {
+            None => {}
+            Some(Told::Notice(words)) => self.show_notice(words.to_owned()),
+            Some(Told::Released) => {
+                self.drawing.redraw_if(self.messages.withdraw_notice(CAPTURED));
+            }
+        }
     }
 }
 

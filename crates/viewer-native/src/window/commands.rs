@@ -27,11 +27,11 @@ impl App<'_> {
                 self.drawing.toggle_lossy_marks();
             }
             Command::Grab => {
-                let on = !self.keyboard.is_grabbed();
-                self.keyboard.set_grab(self.windows.front().presenter.window_mut(), on);
+                let on = !self.typing.keyboard.is_grabbed();
+                self.typing.keyboard.set_grab(self.windows.front().presenter.window_mut(), on);
             }
             Command::ModifiedButtons => {
-                let words = self.modified_buttons.toggle();
+                let words = self.pointing.toggle_modified_buttons();
                 self.show_notice(words.to_owned());
             }
             Command::Menu => {
@@ -55,12 +55,15 @@ impl App<'_> {
                 let words = self.client.lock().change_volume(steps);
                 self.show_notice(words);
             }
-            Command::Capture => self.toggle_capture(),
+            Command::Capture => {
+                let told = self.pointing.toggle_capture(&self.windows);
+                self.tell_of_capture(told);
+            }
             Command::Files(command) => self.handle_files(command),
             Command::Microphone => {
                 let words = self.client.lock().toggle_microphone();
                 self.show_notice(words.to_owned());
-                self.microphone.handle_news(true);
+                self.channels.microphone.handle_news(true);
             }
             Command::Copying => {
                 let words = self.client.lock().choose_copying();

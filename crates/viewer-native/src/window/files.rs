@@ -14,7 +14,7 @@ use crate::client::State;
 impl App<'_> {
     /// All files of a drop on this window are known.
     pub(super) fn send_drops(&mut self, window_id: u32) {
-        let paths = std::mem::take(&mut self.drops);
+        let paths = self.channels.take_dropped();
         if paths.is_empty() {
             return;
         }

@@ -138,13 +138,13 @@ impl WindowMicrophone {
 impl App<'_> {
     /// Opens or closes the microphone, and shows its mark.
     pub(super) fn follow_microphone(&mut self) {
-        if !self.microphone.take_news() {
+        if !self.channels.microphone.take_news() {
             return;
         }
-        let words = self.microphone.follow(self.client);
+        let words = self.channels.microphone.follow(self.client);
         if let Some(words) = words {
             self.show_notice(words);
-            self.titles.set_microphone(self.microphone.is_open());
+            self.titles.set_microphone(self.channels.microphone.is_open());
             self.windows.set_titles(&self.titles);
         }
         self.drawing.redraw();

@@ -4,6 +4,7 @@
 //! Knows SDL; decides nothing about the protocol.
 
 mod capture;
+mod channels;
 mod clipboard;
 mod commands;
 mod cursor;
@@ -32,12 +33,14 @@ mod panes;
 mod people;
 mod place_view;
 mod pointer;
+mod pointing;
 mod present;
 mod questions;
 mod shortcuts;
 mod sound;
 mod statistics;
 mod titles;
+mod typing;
 mod waker;
 mod zoom;
 
@@ -65,24 +68,24 @@ use crate::saved::CacheOptions;
 use crate::target::Target;
 use crate::view::ViewChoice;
 
-use capture::Capture;
+use channels::Channels;
 use clipboard::WindowClipboard;
-use cursor::LocalCursor;
 use drawing::{Drawing, Placed, due_in};
-use keyboard::{Keyboard, TextInput};
+use keyboard::Keyboard;
 use menu::Menus;
 use messages::{Messages, message_of};
 use microphone::WindowMicrophone;
-use modified_buttons::{GrabbedPointer, ModifiedButtons};
+use modified_buttons::GrabbedPointer;
 use panes::{Pane, Windows};
 use people::Pointers;
-use pointer::Pointer;
+use pointing::{Point, Pointing};
 use present::Drawn;
 use questions::Questions;
 use shortcuts::{closes_announcement, shortcut};
 use sound::WindowSound;
 use statistics::StatisticsPanel;
 use titles::Titles;
+use typing::Typing;
 use waker::Waker;
 use zoom::Zoom;
 
@@ -272,14 +275,8 @@ struct App<'a> {
     options: &'a WindowOptions,
     windows: Windows,
     monitors_changed: bool,
-    mouse: sdl3::mouse::MouseUtil,
-    cursor: LocalCursor,
-    keyboard: Keyboard,
-    pointer: Pointer,
-    capture: Capture,
-    modified_buttons: ModifiedButtons,
-    /// The mouse's last position reported by SDL: the window, and the point in it.
-    mouse_at: (u32, f32, f32),
+    typing: Typing,
+    pointing: Pointing,
     zoom: Zoom,
     statistics: StatisticsPanel,
     drawing: Drawing,
@@ -293,13 +290,7 @@ struct App<'a> {
     connections: u32,
     /// The others' pointers.
     pointers: Pointers,
-    input: sdl3::keyboard::KeyboardUtil,
-    text_input: sdl3::keyboard::TextInputUtil,
-    /// Files of a drop that is not complete.
-    drops: Vec<PathBuf>,
-    clipboard: WindowClipboard,
-    sound: WindowSound,
-    microphone: WindowMicrophone,
+    channels: Channels,
 }
 
 /// What has become of each window that was to be drawn.
@@ -324,6 +315,15 @@ impl<'a> App<'a> {
             let waker = waker.clone();
             Arc::new(move || waker.wake())
         };
+        let clipboard = WindowClipboard::join(
+            client,
+            options.clipboard,
+            driver,
+            desktop.video.clipboard(),
+            wake.clone(),
+        );
+        let sound = WindowSound::new(&desktop.sdl, wake);
+        let channels = Channels::new(clipboard, sound, WindowMicrophone::new(&desktop.sdl));
         App {
             client,
             waker,
@@ -331,13 +331,13 @@ impl<'a> App<'a> {
             options,
             windows: Windows::new(panes, options.mode, driver),
             monitors_changed: false,
-            mouse: desktop.sdl.mouse(),
-            cursor: LocalCursor::new(driver),
-            keyboard: Keyboard::new(driver),
-            pointer: Pointer::default(),
-            capture: Capture::default(),
-            modified_buttons: ModifiedButtons::start(driver, desktop.events.event_sender()),
-            mouse_at: (0, 0.0, 0.0),
+            typing: Typing::new(
+                driver,
+                std::env::var("XMODIFIERS").ok().as_deref(),
+                desktop.sdl.keyboard(),
+                desktop.video.text_input(),
+            ),
+            pointing: Pointing::new(desktop.sdl.mouse(), driver, desktop.events.event_sender()),
             zoom: Zoom::new(options.view),
             statistics: StatisticsPanel::new(options.statistics, Instant::now()),
             drawing: Drawing::new(),
@@ -349,18 +349,7 @@ impl<'a> App<'a> {
             quit: false,
             connections: 0,
             pointers: Pointers::default(),
-            input: desktop.sdl.keyboard(),
-            text_input: desktop.video.text_input(),
-            drops: Vec::new(),
-            sound: WindowSound::new(&desktop.sdl, wake.clone()),
-            microphone: WindowMicrophone::new(&desktop.sdl),
-            clipboard: WindowClipboard::join(
-                client,
-                options.clipboard,
-                driver,
-                desktop.video.clipboard(),
-                wake,
-            ),
+            channels,
         }
     }
 }
@@ -372,12 +361,12 @@ impl App<'_> {
         let driver = desktop.video.current_video_driver();
         self.follow_layout(&options.layout, driver, desktop.events.event_sender());
         for index in 0..self.windows.len() {
-            self.start_text_input(index);
+            self.typing.start(self.windows[index].window());
             self.handle_window_size(index);
         }
         self.choose_painter();
         let grabs = options.fullscreen || options.mode == WindowMode::Monitors;
-        self.keyboard.set_grab(self.windows[0].presenter.window_mut(), grabs);
+        self.typing.keyboard.set_grab(self.windows[0].presenter.window_mut(), grabs);
     }
 
     /// Handles events and news until the viewer quits.
@@ -397,12 +386,13 @@ impl App<'_> {
             }
             self.with_keyboard(|keyboard, out| keyboard.decide(out));
             // Before the session gets the motion: what is pressed after it is the session's.
-            self.take_modified_buttons();
+            let focused = self.typing.focused_window().and_then(|id| self.windows.pane_of(id));
+            self.pointing.take_modified_buttons(focused.is_some());
             self.flush_pointer();
             if std::mem::take(&mut self.monitors_changed) {
                 self.handle_monitors()?;
             }
-            self.clipboard.handle_requests(self.client);
+            self.channels.clipboard.handle_requests(self.client);
             self.handle_news(pump);
             self.follow_sound();
             self.follow_microphone();
@@ -438,7 +428,7 @@ impl App<'_> {
             Event::TextEditing { text, .. } => self.show_composition(&text),
             Event::KeyUp { scancode, raw, .. } => {
                 self.flush_pointer();
-                if let Some(event) = self.keyboard.release(scancode, raw) {
+                if let Some(event) = self.typing.keyboard.release(scancode, raw) {
                     self.send(event);
                 }
             }
@@ -450,9 +440,9 @@ impl App<'_> {
             | Event::FingerMotion { .. }
             | Event::FingerUp { .. }
             | Event::FingerCanceled { .. } => self.handle_pointer_event(&event),
-            Event::DropFile { filename, .. } => self.drops.push(filename.into()),
+            Event::DropFile { filename, .. } => self.channels.add_dropped(filename.into()),
             Event::DropComplete { window_id, .. } => self.send_drops(window_id),
-            Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
+            Event::ClipboardUpdate { .. } => self.channels.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
                 self.windows.iter_mut().for_each(|pane| pane.presenter.forget());
                 self.drawing.redraw();
@@ -461,7 +451,7 @@ impl App<'_> {
                 if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
                     self.client.lock().set_layout(layout);
                 } else if let Some(grabbed) = event.as_user_event_type::<GrabbedPointer>() {
-                    self.handle_grabbed_pointer(grabbed);
+                    self.pointing.handle_grabbed(&self.windows, grabbed);
                 } else {
                     // Frees the box of a `Wake`; the news are read after the batch.
                     let _ = event.as_user_event_type::<Wake>();
@@ -501,13 +491,8 @@ impl App<'_> {
     /// The mouse or a finger did something.
     fn handle_pointer_event(&mut self, event: &Event) {
         match *event {
-            Event::MouseMotion { xrel, yrel, .. } if self.capture.is_on() => {
-                self.handle_captured_motion((xrel, yrel));
-            }
-            Event::MouseMotion { window_id, x, y, .. } => {
-                self.mouse_at = (window_id, x, y);
-                self.modified_buttons.set_inside(self.windows.is_inside(window_id, x, y));
-                self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
+            Event::MouseMotion { window_id, x, y, xrel, yrel, .. } => {
+                self.pointing.handle_motion(&self.windows, (window_id, x, y), (xrel, yrel));
             }
             Event::MouseButtonDown { window_id, x, y, .. } if self.menus.is_open() => {
                 self.press_menu(window_id, x, y);
@@ -520,7 +505,7 @@ impl App<'_> {
             }
             Event::MouseWheel { x, y, .. } => {
                 self.flush_pointer();
-                if let Some(event) = self.pointer.handle_wheel(x, y) {
+                if let Some(event) = self.pointing.handle_wheel(x, y) {
                     self.send(event);
                 }
             }
@@ -544,8 +529,8 @@ impl App<'_> {
 
     /// Releases all keys, buttons and touches.
     fn release_all(&mut self) {
-        self.keyboard.forget();
-        self.pointer.forget();
+        self.typing.keyboard.forget();
+        self.pointing.forget();
         self.send(InputEvent::ReleaseAll);
     }
 
@@ -555,7 +540,7 @@ impl App<'_> {
         act: impl FnOnce(&mut Keyboard, &mut Vec<InputEvent>) -> T,
     ) -> T {
         let mut out = Vec::new();
-        let answer = act(&mut self.keyboard, &mut out);
+        let answer = act(&mut self.typing.keyboard, &mut out);
         out.into_iter().for_each(|event| self.send(event));
         answer
     }
@@ -568,22 +553,13 @@ impl App<'_> {
 
     /// Starts the audio device if there is sound, and stops it if there is none.
     fn follow_sound(&mut self) {
-        if let Some(words) = self.sound.follow(self.client) {
+        if let Some(words) = self.channels.sound.follow(self.client) {
             self.show_notice(words);
         }
     }
 
-    /// Starts text input in this window, if text follows keys.
-    fn start_text_input(&mut self, index: usize) {
-        let driver = self.desktop.video.current_video_driver();
-        if text_follows_keys(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
-            self.text_input.start(self.windows[index].window());
-            self.keyboard.set_texts(TextInput::Follow);
-        }
-    }
-
     fn sync_locks(&mut self) {
-        let keymod = self.input.mod_state();
+        let keymod = self.typing.modifiers();
         self.with_keyboard(|keyboard, out| keyboard.sync_locks(keymod, out));
     }
 
@@ -610,52 +586,32 @@ impl App<'_> {
         &mut self,
         button: sdl3::mouse::MouseButton,
         down: bool,
-        at: (u32, f32, f32),
+        at: Point,
         at_ns: u64,
     ) {
-        let dragged_to =
-            if self.pointer.is_pressed() { self.modified_buttons.position() } else { None };
-        let (window_id, x, y) =
-            dragged_to.map_or(at, |at| self.windows.in_window(self.mouse_at.0, at));
-        // The button's own position counts, even without a motion to it.
+        let (window_id, x, y) = self.pointing.handle_button_place(&self.windows, at);
         if let Some(index) = self.windows.pane_of(window_id) {
-            let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
-            self.text_input.set_rect(self.windows[index].window(), at, 0);
-        }
-        if !self.capture.is_on() {
-            self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
+            self.typing.compose_at(self.windows[index].window(), x, y);
         }
         self.flush_pointer();
-        if let Some(event) = self.pointer.handle_button(button, down, at_ns) {
+        if let Some(event) = self.pointing.handle_button(button, down, at_ns) {
             self.send(event);
             if down {
-                self.handle_click(window_id);
+                let told = self.pointing.handle_click(&self.windows, window_id);
+                self.tell_of_capture(told);
             }
         }
     }
 
-    fn handle_finger(
-        &mut self,
-        id: u64,
-        phase: pointer::Finger,
-        (window_id, x, y): (u32, f32, f32),
-    ) {
-        let placement = self.windows
-            [self.windows.pane_of(window_id).unwrap_or(self.windows.front_index())]
-        .placement;
-        let window = placement.window;
-        let at = placement.to_screen(x * window.width as f32, y * window.height as f32);
-        if let Some(event) = self.pointer.handle_finger(id, phase, at) {
+    fn handle_finger(&mut self, id: u64, did: pointer::Finger, at: Point) {
+        if let Some(event) = self.pointing.handle_finger(&self.windows, id, did, at) {
             self.send(event);
         }
     }
 
     /// Sends the last motion of a batch: only the final position matters, or the whole distance.
     fn flush_pointer(&mut self) {
-        if let Some(event) = self.pointer.take_motion() {
-            self.send(event);
-        }
-        while let Some(event) = self.capture.take() {
+        while let Some(event) = self.pointing.take() {
             self.send(event);
         }
     }
@@ -692,9 +648,8 @@ impl App<'_> {
         if renamed {
             self.show_name(state.session.name());
         }
-        self.sound.handle_news(news.sound);
+        self.channels.handle_news(news.sound, microphone);
         self.drawing.redraw_if((players || people) && self.menus.is_open());
-        self.microphone.handle_news(microphone);
         if news.files || microphone {
             self.ask(&state);
         }
@@ -712,18 +667,19 @@ impl App<'_> {
             self.place(&mut state);
         }
         if let Some(image) = cursor {
-            self.cursor.set_image(&self.mouse, &image);
+            self.pointing.set_cursor(&image);
         }
         if let Some(shown) = cursor_show {
-            self.cursor.set_shown(&self.mouse, shown);
+            self.pointing.set_cursor_shown(shown);
         }
         if let Some(wanted) = relative_wanted {
             drop(state);
-            self.handle_relative_wanted(wanted);
+            let told = self.pointing.handle_relative_wanted(&self.windows, wanted);
+            self.tell_of_capture(told);
             state = client.lock();
         }
         if let Some((x, y)) = cursor_move {
-            self.handle_cursor_move(x, y);
+            self.pointing.handle_cursor_move(&self.windows, x, y);
         }
         self.handle_people(&state, people, &shared, pointers);
         if let Some(words) = notice {
@@ -770,8 +726,8 @@ impl App<'_> {
         }
         // Pressed buttons belong to the previous connection; keys stay down until the user releases
         // them.
-        self.keyboard.forget_locks();
-        self.pointer.forget();
+        self.typing.keyboard.forget_locks();
+        self.pointing.forget();
         self.show_name(state.session.name());
         if self.windows.has_displays()
             || self.windows.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
@@ -867,7 +823,7 @@ impl App<'_> {
         }
         panels.extend(self.messages.draw_notice(window, dot));
         // Nothing hides it.
-        panels.extend(self.microphone.draw_mark(window, dot));
+        panels.extend(self.channels.microphone.draw_mark(window, dot));
         panels
     }
 
@@ -878,12 +834,4 @@ impl App<'_> {
         let due = due.map(|due| due.saturating_duration_since(now));
         due.into_iter().chain(self.statistics.interval()).min()
     }
-}
-
-/// Whether text follows keys: from the Wayland compositor, or from a configured X input method.
-/// Without one, Xlib would compose dead keys itself, as the session's applications do.
-fn text_follows_keys(driver: &str, xmodifiers: Option<&str>) -> bool {
-    let method =
-        xmodifiers.and_then(|words| words.split('@').find_map(|word| word.strip_prefix("im=")));
-    driver == "wayland" || method.is_some_and(|method| !["", "none", "local"].contains(&method))
 }

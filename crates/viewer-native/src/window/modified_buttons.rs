@@ -23,15 +23,13 @@ use x11rb::protocol::xproto::{
 };
 use x11rb::rust_connection::RustConnection;
 
-use super::App;
-
 /// SDL event: the pointer during a drag with a grabbed button, in the desktop's coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GrabbedPointer {
-    x: i32,
-    y: i32,
+    pub(super) x: i32,
+    pub(super) y: i32,
     /// The last button was released.
-    released: bool,
+    pub(super) released: bool,
 }
 
 /// The buttons pressed with Alt or Super.
@@ -78,7 +76,7 @@ impl ModifiedButtons {
     }
 
     /// Grabs the buttons if they are wanted and the pointer is in a window; otherwise ends that.
-    fn update(&mut self, has_focus: bool) {
+    pub(super) fn update(&mut self, has_focus: bool) {
         let Some((connection, root)) = &self.client else { return };
         let grab = self.wanted && self.inside && has_focus;
         if std::mem::replace(&mut self.grabbed, grab) == grab {
@@ -177,25 +175,4 @@ fn ungrab_all(connection: &RustConnection, root: Window) -> Result<(), Connectio
 /// Errors arrive as events.
 fn forget(cookie: VoidCookie<'_, RustConnection>) {
     drop(cookie);
-}
-
-impl App<'_> {
-    /// Takes or leaves the buttons as the pointer, the focus and the person want it.
-    pub(super) fn take_modified_buttons(&mut self) {
-        let focused = self.input.focused_window_id().and_then(|id| self.windows.pane_of(id));
-        // A captured pointer is nowhere, and its buttons are SDL's.
-        self.modified_buttons.update(focused.is_some() && !self.capture.is_on());
-    }
-
-    /// The pointer moved during a drag with a grabbed button.
-    pub(super) fn handle_grabbed_pointer(&mut self, pointer: GrabbedPointer) {
-        let GrabbedPointer { x, y, released } = pointer;
-        let (window_id, x, y) = self.windows.in_window(self.mouse_at.0, (x, y));
-        self.mouse_at = (window_id, x, y);
-        self.pointer.handle_motion(self.windows.screen_at(window_id, x, y));
-        if released {
-            // X has told SDL nothing of a pointer that left meanwhile.
-            self.modified_buttons.set_inside(self.windows.is_inside(window_id, x, y));
-        }
-    }
 }

@@ -334,7 +334,7 @@ impl Windows {
     }
 
     /// The window that shows this pixel of the screen, or has the focus.
-    fn showing(&self, x: u16, y: u16) -> &Pane {
+    pub(super) fn showing(&self, x: u16, y: u16) -> &Pane {
         let shows = |pane: &&Pane| {
             let (x, y) = pane.placement.to_window(x, y);
             pane.open && pane.placement.visible.contains_point(x as i32, y as i32)
@@ -409,8 +409,8 @@ impl App<'_> {
             // Between these windows a drag continues; SDL releases keys itself.
             WindowEvent::FocusLost
                 if self
-                    .input
-                    .focused_window_id()
+                    .typing
+                    .focused_window()
                     .and_then(|id| self.windows.pane_of(id))
                     .is_none() =>
             {
@@ -420,24 +420,27 @@ impl App<'_> {
                 self.menus.hide();
                 self.drawing.redraw();
             }
-            WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
+            WindowEvent::MouseLeave => self.pointing.handle_leave(),
             WindowEvent::FocusGained => {
                 if self.windows.set_front(index) {
                     self.drawing.redraw();
-                    let grabbed = self.keyboard.is_grabbed();
-                    self.keyboard.set_grab(self.windows[index].presenter.window_mut(), grabbed);
+                    let grabbed = self.typing.keyboard.is_grabbed();
+                    self.typing
+                        .keyboard
+                        .set_grab(self.windows[index].presenter.window_mut(), grabbed);
                 }
                 self.sync_locks();
-                self.handle_capture_focus(index);
+                let told = self.pointing.handle_focus(&self.windows, index);
+                self.tell_of_capture(told);
             }
             // Releases may have been sent to another window meanwhile.
             WindowEvent::EnterFullscreen => {
                 self.release_all();
-                self.keyboard.set_grab(self.windows[index].presenter.window_mut(), true);
+                self.typing.keyboard.set_grab(self.windows[index].presenter.window_mut(), true);
             }
             WindowEvent::LeaveFullscreen => {
                 self.release_all();
-                self.keyboard.set_grab(self.windows[index].presenter.window_mut(), false);
+                self.typing.keyboard.set_grab(self.windows[index].presenter.window_mut(), false);
             }
             _ => {}
         }
@@ -522,7 +525,7 @@ impl App<'_> {
                 )?;
                 self.windows.push(Pane::new(&self.desktop.video, window, self.options.present)?);
                 self.choose_painter();
-                self.start_text_input(index);
+                self.typing.start(self.windows[index].window());
             }
             let pane = &mut self.windows[index];
             let was = std::mem::replace(&mut pane.monitor, monitor);
@@ -552,18 +555,6 @@ impl App<'_> {
         self.windows.set_titles(&self.titles);
         self.rearrange();
         Ok(())
-    }
-
-    /// An application moved the pointer.
-    pub(super) fn warp(&mut self, x: u16, y: u16) {
-        if self.mouse.focused_window_id().and_then(|id| self.windows.pane_of(id)).is_none() {
-            return;
-        }
-        self.pointer.handle_warp(x, y);
-        let pane = self.windows.showing(x, y);
-        let (x, y) = pane.placement.to_window(x, y);
-        let density = pane.window().pixel_density().max(f32::EPSILON);
-        self.mouse.warp_mouse_in_window(pane.window(), x / density, y / density);
     }
 
     /// The session has this name.

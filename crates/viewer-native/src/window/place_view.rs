@@ -45,7 +45,7 @@ impl App<'_> {
     /// Applies a command of the user to the zoom; `act` gets the part of the screen that is shown
     /// and the pointer's position.
     pub(super) fn zoom(&mut self, act: impl FnOnce(&mut Zoom, Rect, (i32, i32)) -> bool) {
-        let mouse = self.pointer_at();
+        let mouse = self.pointing.on_screen(&self.windows);
         let client = self.client;
         let mut state = client.lock();
         let screen =
@@ -54,13 +54,5 @@ impl App<'_> {
         if act(&mut self.zoom, shown.map_or(screen.rect(), |shown| shown.part), mouse) {
             self.place(&mut state);
         }
-    }
-
-    /// The screen's pixel under the pointer.
-    fn pointer_at(&self) -> (i32, i32) {
-        let (window_id, x, y) = self.mouse_at;
-        self.windows
-            .screen_at(window_id, x, y)
-            .map_or((0, 0), |(x, y)| (i32::from(x), i32::from(y)))
     }
 }
