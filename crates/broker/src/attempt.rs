@@ -75,6 +75,18 @@ enum Failure {
     Abandoned,
 }
 
+/// Ends a login process that has admitted nobody. One that was ended by something else has told
+/// nobody why: it may have been killed, or have crashed in a module of PAM.
+fn end(mut process: Child) {
+    if let Ok(Some(status)) = process.try_wait()
+        && !status.success()
+    {
+        warn!("a login process ended by itself ({status}), and nobody was admitted");
+    }
+    let _ = process.start_kill();
+    tokio::task::spawn_local(async move { process.wait().await });
+}
+
 impl Task {
     /// Runs the attempt; returns the last reply, with the agent's socket.
     pub(crate) async fn run(mut self, front: &Channel) -> (Reply, Option<Rc<OwnedFd>>) {
@@ -92,15 +104,14 @@ impl Task {
         // When the person's last message came, and whether a password may have been tried.
         let (mut asked, mut tried) = (Instant::now(), false);
         let failure = match self.start_login() {
-            Ok((mut process, channel)) => {
+            Ok((process, channel)) => {
                 match self.converse(front, &channel, &mut asked, &mut tried).await {
                     Ok((user, agent)) => {
                         let (reply, agent) = self.admit(user, agent, process, channel);
                         return (reply, Some(agent));
                     }
                     Err(failure) => {
-                        let _ = process.start_kill();
-                        tokio::task::spawn_local(async move { process.wait().await });
+                        end(process);
                         failure
                     }
                 }

@@ -93,18 +93,15 @@ pub(crate) fn main(
             return Ok(());
         }
     };
-    let account = account(&mut pam)?;
-    // Before PAM, which may move this process to a session of logind.
-    let places = Places::find(limits).map_err(BrokerError::Limits)?;
-    let opened = open_session(&mut pam, &account)
-        .and_then(|()| places.limit_scope().map_err(BrokerError::Limits))
-        .and_then(|()| start_agent(&mut pam, &account, limits, &places, state));
-    let agent = match opened {
-        Ok(agent) => agent,
+    let opened = open(&mut pam, limits, state);
+    let (account, places, agent) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
+            // Before the answer, upon which the helper ends this process.
+            warn!(%from, "a login from {from} that PAM has accepted is refused: {error}");
             let refused = Reply::Refused { attempt, reason: Reason::Refused };
             let _ = packets::send(&*socket, &refused.encode(), &[]);
-            return Err(error);
+            return Ok(());
         }
     };
     info!(user = account.name, %from, "{} logged in from {from}", account.name);
@@ -242,6 +239,22 @@ fn account(pam: &mut Pam) -> Result<User, BrokerError> {
         Ok(None) => Err(failed("the system has no such account".to_owned())),
         Err(error) => Err(failed(error.to_string())),
     }
+}
+
+/// What a person who has proved who they are gets: a session of PAM's, and an agent that runs as
+/// them.
+fn open(
+    pam: &mut Pam,
+    limits: &Limits,
+    state: &Path,
+) -> Result<(User, Places, OwnedFd), BrokerError> {
+    let account = account(pam)?;
+    // Before PAM, which may move this process to a session of logind.
+    let places = Places::find(limits).map_err(BrokerError::Limits)?;
+    open_session(pam, &account)?;
+    places.limit_scope().map_err(BrokerError::Limits)?;
+    let agent = start_agent(pam, &account, limits, &places, state)?;
+    Ok((account, places, agent))
 }
 
 fn open_session(pam: &mut Pam, account: &User) -> Result<(), BrokerError> {
