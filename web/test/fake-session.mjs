@@ -260,6 +260,8 @@ function clipOf(clip) {
 
 const END_OF_FRAME = 2;
 const MESSAGE_BYTES_MAX = 65536;
+/** Less than a test may take, so that what it waits for is named. */
+const RECEIVE_MS_MAX = 90_000;
 
 // Messages of a viewer
 
@@ -521,18 +523,27 @@ class Connection {
     this.send(message.pong(id));
   }
 
-  /** The first message that `matches`, received already or later; an error if none can follow. */
+  /**
+   * The first message that `matches`, received already or later; an error if none can follow, or
+   * follows in time.
+   */
   async receive(matches) {
-    for (;;) {
-      const found = this.received.find(matches);
-      if (found) return found;
-      if (this.#ended)
+    const late = resolvers();
+    const timer = setTimeout(late.resolve, RECEIVE_MS_MAX, "late");
+    try {
+      for (let why; ; why = await Promise.race([this.#arrived.promise, late.promise])) {
+        const found = this.received.find(matches);
+        if (found) return found;
+        if (!this.#ended && why !== "late") continue;
         throw new Error(
-          `the connection has ended, and nothing on it matched ${matches}; ` +
+          (this.#ended ? "the connection has ended" : `${RECEIVE_MS_MAX} ms have passed`) +
+            `, and nothing on it matched ${matches}; ` +
             `the last of ${this.received.length} messages: ` +
             JSON.stringify(this.received.slice(-5)),
         );
-      await this.#arrived.promise;
+      }
+    } finally {
+      clearTimeout(timer);
     }
   }
 

@@ -58,6 +58,12 @@ const AWAIT_TERMINAL =
   'modes=$(stty -g); stty raw -echo; printf "\\033[6n"; head -c 6 > "$1.terminal"; ' +
   'stty "$modes"; : > "$1.ready"; ';
 
+/**
+ * A browser that drives a key may have it down for a second on a busy machine, as a person who
+ * holds it would; X must not repeat it.
+ */
+const NO_REPEAT = "xset r off; ";
+
 /** Where an xterm without borders stands in the corner of the screen. */
 const XTERM = ["xterm", "-u8", "-b", "0", "-bw", "0", "-geometry", "80x24+0+0"];
 
@@ -133,7 +139,7 @@ export class Session {
    * runs, and keys reach it, before this returns.
    */
   static async inTerminal(script, out, options = {}) {
-    const shell = ["-e", "sh", "-c", AWAIT_TERMINAL + script, "sh", out];
+    const shell = ["-e", "sh", "-c", NO_REPEAT + AWAIT_TERMINAL + script, "sh", out];
     const session = await Session.start([...XTERM, ...shell], options);
     try {
       await fileHas(`${out}.ready`, () => existsSync(`${out}.ready`));

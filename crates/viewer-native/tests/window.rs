@@ -34,7 +34,7 @@ fn the_window_equals_the_sessions_screen() {
     for present in ["surface", "renderer", "gpu"] {
         let Some(mut desk) = Desk::start(size(400, 300), &["--present", present]) else { return };
         // SDL recreates the window if a renderer needs another visual: compare with the final one.
-        until("the first update", || {
+        until(&format!("the first update, with --present {present}"), || {
             desk.window = find_window(&desk.x, desk.root)?;
             (desk.pixels(Rect::at(0, 0, 400, 300)) == desk.fake.screen()).then_some(())
         });
