@@ -52,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("thinc-transport", &["thinc-protocol", "thinc-path-model"]),
     ("thinc-printing", &[]),
+    ("thinc-priority", &[]),
     // Parses programs' bytes in a process of its own.
     ("thinc-desk", &["thinc-printing"]),
     // The system's library, in C: one process for each login calls it.
@@ -178,6 +179,7 @@ const PURE: &[&str] = &[
     "thinc-clipboard",
     "thinc-files",
     "thinc-printing",
+    "thinc-priority",
     "thinc-sound",
     "thinc-video",
     "thinc-session-core",

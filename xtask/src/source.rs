@@ -36,6 +36,7 @@ const PURE_FOLDERS: &[&str] = &[
     "crates/codec-dec/src/",
     "crates/files/src/",
     "crates/printing/src/",
+    "crates/priority/src/",
     "crates/sound/src/",
     "crates/session-core/src/",
     "crates/viewer-core/src/",
