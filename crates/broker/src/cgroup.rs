@@ -1,16 +1,20 @@
 //! Memory and processors of a desktop, by control groups of the kernel. Beside the path: from
 //! limits.rs, to the files of cgroups(7): version 2 or 1, for each controller the one that has it.
-//! Where systemd owns version 2, it is asked, as it undoes what others write. Knows paths and
-//! numbers; never who a person is.
+//! Where systemd owns version 2, it is asked, as it undoes what others write. session_groups.rs has
+//! the groups by which processor time follows the person; a limit of the same hierarchy is set
+//! there. Knows paths and numbers; never who a person is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tracing::info;
+
 use crate::limits::{Limits, at};
+use crate::session_groups::{SessionGroups, Tree};
 
 /// The folder of all desktops in the group that the broker was started in.
-const GROUP: &str = "thinc";
+pub(crate) const GROUP: &str = "thinc";
 /// Microseconds in which a group may use its time of processors: the kernel's default.
 const PERIOD_US: u64 = 100_000;
 /// systemd runs where this exists: sd_booted(3).
@@ -22,56 +26,83 @@ pub(crate) struct Places {
     groups: Vec<Group>,
     /// For systemd instead: the properties of the login's scope.
     properties: Vec<String>,
+    /// By which processor time follows the person, or why there are none; `None` where the
+    /// administrator wants none.
+    tree: Option<Result<Tree, String>>,
 }
 
 /// Of one controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Group {
-    /// The one of this process.
-    home: PathBuf,
-    version: Version,
-    controller: &'static str,
+pub(crate) struct Group {
+    pub(crate) home: Home,
+    pub(crate) controller: &'static str,
     /// Files of a desktop's group, and what is written to them, in this order.
-    settings: Vec<(&'static str, String)>,
+    pub(crate) settings: Vec<(&'static str, String)>,
+}
+
+/// The group of this process in the hierarchy that has a controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) folder: PathBuf,
+    pub(crate) version: Version,
+    /// Where the hierarchy is mounted, and which of its groups is there.
+    mount: PathBuf,
+    root: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(crate) enum Version {
     V1,
     V2,
+}
+
+/// Which desktops' groups are removed if they are empty.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ended<'a> {
+    /// Of this login all but these, by name, and those of logins that have ended.
+    Except(&'a [&'a str]),
+    /// Of this login all, and those of logins that have ended.
+    All,
 }
 
 impl Places {
     /// For these limits, on this system, from the group of this process.
     pub(crate) fn find(limits: &Limits) -> Result<Places, String> {
-        if limits.memory.is_none() && limits.processor_percent.is_none() {
+        let has_limits = limits.memory.is_some() || limits.processor_percent.is_some();
+        if !has_limits && !limits.priority {
             return Ok(Places::default());
         }
         let read = |path: &str| fs::read_to_string(path).map_err(at(Path::new(path)));
-        let (mounts, own) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
-        Places::from(limits, &mounts, &own, Path::new(SYSTEMD).exists())
+        let texts = read("/proc/self/mountinfo").and_then(|mounts| {
+            let own = read("/proc/self/cgroup")?;
+            Ok((mounts, own))
+        });
+        match texts {
+            // A kernel without control groups.
+            Err(why) if !has_limits => Ok(Places { tree: Some(Err(why)), ..Places::default() }),
+            Err(why) => Err(why),
+            Ok((mounts, own)) => Places::from(limits, &mounts, &own, Path::new(SYSTEMD).exists()),
+        }
     }
 
     /// `mounts` and `own` are the texts of the files above.
     fn from(limits: &Limits, mounts: &str, own: &str, by_systemd: bool) -> Result<Places, String> {
         let mut places = Places::default();
         let mut add = |key, controller, property: String, v1, v2| {
-            let (home, version) = home(mounts, own, controller, by_systemd).ok_or_else(|| {
+            let home = Home::find(mounts, own, controller, by_systemd).ok_or_else(|| {
                 format!(
                     "{key} cannot be enforced: no control group of this system has the controller \
                      \"{controller}\" (cgroups(7)). Mount or enable it, or remove the key"
                 )
             })?;
-            match version {
+            match home.version {
                 Version::V2 if by_systemd => places.properties.push(property),
                 Version::V2 => {
-                    let group = Group { home, version, controller, settings: v2 };
-                    group.check_v2(key)?;
-                    places.groups.push(group);
+                    home.check_divisible(controller)
+                        .map_err(|why| format!("{key} cannot be enforced: {why}"))?;
+                    places.groups.push(Group { home, controller, settings: v2 });
                 }
-                Version::V1 => {
-                    places.groups.push(Group { home, version, controller, settings: v1 });
-                }
+                Version::V1 => places.groups.push(Group { home, controller, settings: v1 }),
             }
             Ok::<(), String>(())
         };
@@ -98,6 +129,9 @@ impl Places {
                 vec![("cpu.max", format!("{quota} {PERIOD_US}"))],
             )?;
         }
+        if limits.priority {
+            places.tree = Some(Tree::find(mounts, own, by_systemd, &mut places.groups));
+        }
         Ok(places)
     }
 
@@ -123,122 +157,186 @@ impl Places {
         Err(format!("systemctl set-property {scope}: {}", error.trim()))
     }
 
+    /// Logs why processor time does not follow the person, if it should.
+    pub(crate) fn tell_without_tree(&self, uid: u32) {
+        if let Some(Err(why)) = &self.tree {
+            info!(uid, "processor time does not follow what user {uid} does: {why}");
+        }
+    }
+
     /// Moves this process to a new group with the limits.
-    pub(crate) fn enter(&self, uid: u32, number: u32, process: u32) -> Result<(), String> {
-        let name = format!("{uid}-{}-{number}", std::process::id());
-        self.groups.iter().try_for_each(|group| {
-            group.remove_empty();
-            group.enter(&name, process)
-        })
+    pub(crate) fn enter(&self, name: &str, process: u32) -> Result<(), String> {
+        self.groups.iter().try_for_each(|group| group.enter(name, process))
+    }
+
+    /// Moves it to new groups by which processor time follows the person; `None` where there are
+    /// none. Without limits in them a desktop starts all the same where they cannot be made, and
+    /// this login does not try again.
+    pub(crate) fn enter_tree(
+        &mut self,
+        name: &str,
+        uid: u32,
+        process: u32,
+    ) -> Result<Option<SessionGroups>, String> {
+        let Some(Ok(tree)) = &self.tree else { return Ok(None) };
+        match tree.enter(name, uid, process) {
+            Err(error) if !tree.has_limits() => {
+                self.tree = Some(Err(error));
+                self.tell_without_tree(uid);
+                Ok(None)
+            }
+            entered => entered.map(Some),
+        }
     }
 
     /// Moves it back.
     pub(crate) fn leave(&self, process: u32) -> Result<(), String> {
-        self.groups
-            .iter()
-            .try_for_each(|group| write(&group.home.join("cgroup.procs"), &process.to_string()))
+        let homes = self.groups.iter().map(|group| &group.home);
+        let tree = self.tree.iter().flatten().map(Tree::home);
+        homes.chain(tree).try_for_each(|home| enter(&home.folder, process))
     }
 
     /// Removes the groups of desktops that have ended.
-    pub(crate) fn remove_empty(&self) {
-        self.groups.iter().for_each(Group::remove_empty);
+    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
+        self.groups.iter().for_each(|group| group.remove_empty(ended));
+        self.tree.iter().flatten().for_each(|tree| tree.remove_empty(ended));
     }
 }
 
 impl Group {
-    /// The kernel divides a group of version 2 only if no process is in it, the root's apart.
-    fn check_v2(&self, key: &str) -> Result<(), String> {
-        let divided = self.home.join("cgroup.subtree_control");
-        let has = fs::read_to_string(&divided).map_err(at(&divided))?;
-        let is_root = !self.home.join("cgroup.type").exists();
-        if is_root || has.split_whitespace().any(|name| name == self.controller) {
-            return Ok(());
-        }
-        Err(format!(
-            "{key} cannot be enforced: the broker's control group {} holds processes, and the \
-             kernel does not divide such a one. Start the broker in the root group, or below a \
-             group that has +{} in its cgroup.subtree_control",
-            self.home.display(),
-            self.controller
-        ))
-    }
-
     fn enter(&self, name: &str, process: u32) -> Result<(), String> {
-        let parent = self.home.join(GROUP);
-        if self.version == Version::V2 {
-            let enable = format!("+{}", self.controller);
-            write(&self.home.join("cgroup.subtree_control"), &enable)?;
-            make(&parent)?;
-            write(&parent.join("cgroup.subtree_control"), &enable)?;
-        }
+        let parent = self.home.folder.join(GROUP);
+        self.home.divide(&self.home.folder, &[self.controller])?;
         make(&parent)?;
+        self.home.divide(&parent, &[self.controller])?;
         let group = parent.join(name);
         make(&group)?;
         for (file, value) in &self.settings {
             write(&group.join(file), value)?;
         }
-        write(&group.join("cgroup.procs"), &process.to_string())
+        enter(&group, process)
     }
 
-    /// Those of this login, and of logins that have ended; others may be about to be entered.
-    fn remove_empty(&self) {
-        let own = std::process::id().to_string();
-        for entry in fs::read_dir(self.home.join(GROUP)).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let login = name.to_str().and_then(|name| name.split('-').nth(1));
-            if login.is_some_and(|pid| pid == own || !Path::new("/proc").join(pid).exists()) {
-                // The kernel refuses it while a process is there.
-                let _ = fs::remove_dir(entry.path());
-            }
+    fn remove_empty(&self, ended: Ended<'_>) {
+        for group in ended.among(&self.home.folder.join(GROUP)) {
+            // The kernel refuses it while a process is there.
+            let _ = fs::remove_dir(group);
         }
     }
 }
 
-fn make(path: &Path) -> Result<(), String> {
+impl Ended<'_> {
+    /// Folders of desktops in this one. Those of other logins that live may be about to be entered.
+    pub(crate) fn among(self, folder: &Path) -> impl Iterator<Item = PathBuf> {
+        let own = std::process::id().to_string();
+        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(move |entry| {
+            let name = entry.file_name();
+            let name = name.to_str()?;
+            let login = name.split('-').nth(1)?;
+            let has_ended = match self {
+                _ if login != own => !Path::new("/proc").join(login).exists(),
+                Ended::Except(living) => !living.contains(&name),
+                Ended::All => true,
+            };
+            has_ended.then(|| entry.path())
+        })
+    }
+}
+
+impl Home {
+    /// `mounts` and `own` are the texts of mountinfo and cgroup in /proc/self.
+    pub(crate) fn find(
+        mounts: &str,
+        own: &str,
+        controller: &str,
+        by_systemd: bool,
+    ) -> Option<Home> {
+        mounts.lines().find_map(|line| {
+            let (fields, source) = line.split_once(" - ")?;
+            let (mut fields, mut source) = (fields.split(' ').skip(3), source.split(' '));
+            let (root, mount) = (Path::new(fields.next()?), Path::new(fields.next()?));
+            let kind = source.next()?;
+            let options = source.nth(1)?;
+            let version = match kind {
+                "cgroup" if options.split(',').any(|name| name == controller) => Version::V1,
+                "cgroup2" => Version::V2,
+                _ => return None,
+            };
+            let path = path_of(own, controller, version)?;
+            // A container sees its own group as the root of the mount.
+            let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
+            let folder = mount.join(below);
+            if version == Version::V2 {
+                // systemd enables a controller in the groups that need it, when they do.
+                let lists = if by_systemd { mount } else { &folder };
+                let controllers = fs::read_to_string(lists.join("cgroup.controllers")).ok()?;
+                controllers.split_whitespace().find(|name| *name == controller)?;
+            }
+            Some(Home { folder, version, mount: mount.to_owned(), root: root.to_owned() })
+        })
+    }
+
+    /// The kernel divides a group of version 2 only if no process is in it, the root's apart.
+    pub(crate) fn check_divisible(&self, controller: &str) -> Result<(), String> {
+        let divided = self.folder.join("cgroup.subtree_control");
+        let has = fs::read_to_string(&divided).map_err(at(&divided))?;
+        let is_root = !self.folder.join("cgroup.type").exists();
+        if is_root || has.split_whitespace().any(|name| name == controller) {
+            return Ok(());
+        }
+        Err(format!(
+            "the broker's control group {} holds processes, and the kernel does not divide such a \
+             one. Start the broker in the root group, or below a group that has +{controller} in \
+             its cgroup.subtree_control",
+            self.folder.display(),
+        ))
+    }
+
+    /// Version 2: groups below this folder have these controllers. In version 1 they always have.
+    pub(crate) fn divide(&self, folder: &Path, controllers: &[&str]) -> Result<(), String> {
+        if self.version == Version::V1 {
+            return Ok(());
+        }
+        let enabled: Vec<String> = controllers.iter().map(|name| format!("+{name}")).collect();
+        write(&folder.join("cgroup.subtree_control"), &enabled.join(" "))
+    }
+
+    /// The folder of the group that a process is in now, from its file "cgroup" in /proc.
+    pub(crate) fn folder_of(&self, cgroup: &str, controller: &str) -> Option<PathBuf> {
+        let path = Path::new(path_of(cgroup, controller, self.version)?);
+        path.strip_prefix(&self.root).ok().map(|below| self.mount.join(below))
+    }
+}
+
+/// The path of a group in the hierarchy of a controller, from a file "cgroup" in /proc.
+fn path_of<'a>(cgroup: &'a str, controller: &str, version: Version) -> Option<&'a str> {
+    cgroup.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_meant = match version {
+            Version::V1 => controllers.split(',').any(|name| name == controller),
+            Version::V2 => number == "0",
+        };
+        is_meant.then_some(path)
+    })
+}
+
+pub(crate) fn make(path: &Path) -> Result<(), String> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         other => other.map_err(at(path)),
     }
 }
 
-/// Of what exists: nothing is created in a file system of the kernel.
-fn write(path: &Path, value: &str) -> Result<(), String> {
-    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(at(path))?;
-    std::io::Write::write_all(&mut file, value.as_bytes()).map_err(at(path))
+/// Moves a process to the group of this folder.
+pub(crate) fn enter(group: &Path, process: u32) -> Result<(), String> {
+    write(&group.join("cgroup.procs"), &process.to_string())
 }
 
-/// The folder of this process's group for a controller.
-fn home(mounts: &str, own: &str, controller: &str, by_systemd: bool) -> Option<(PathBuf, Version)> {
-    let has = |list: &str| list.split(',').any(|name| name == controller);
-    let path_of = |is_meant: &dyn Fn(&str, &str) -> bool| {
-        own.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':');
-            let (number, controllers) = (fields.next()?, fields.next()?);
-            is_meant(number, controllers).then(|| fields.next())?
-        })
-    };
-    mounts.lines().find_map(|line| {
-        let (fields, source) = line.split_once(" - ")?;
-        let (mut fields, mut source) = (fields.split(' ').skip(3), source.split(' '));
-        let (root, mount) = (fields.next()?, Path::new(fields.next()?));
-        let kind = source.next()?;
-        let options = source.nth(1)?;
-        let (path, version) = match kind {
-            "cgroup" if has(options) => (path_of(&|_, list| has(list))?, Version::V1),
-            "cgroup2" => (path_of(&|number, _| number == "0")?, Version::V2),
-            _ => return None,
-        };
-        // A container sees its own group as the root of the mount.
-        let below = Path::new(path).strip_prefix(root).unwrap_or(Path::new(""));
-        let home = mount.join(below);
-        if version == Version::V2 {
-            // systemd enables a controller in the groups that need it, when they do.
-            let lists = if by_systemd { mount } else { &home };
-            let controllers = fs::read_to_string(lists.join("cgroup.controllers")).ok()?;
-            controllers.split_whitespace().find(|name| *name == controller)?;
-        }
-        Some((home, version))
-    })
+/// Of what exists: nothing is created in a file system of the kernel.
+pub(crate) fn write(path: &Path, value: &str) -> Result<(), String> {
+    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(at(path))?;
+    std::io::Write::write_all(&mut file, value.as_bytes()).map_err(at(path))
 }
 
 /// The scope that logind has made for a login, from /proc/self/cgroup.
@@ -256,6 +354,7 @@ mod tests {
         sessions_per_user: None,
         memory: Some(4 << 30),
         processor_percent: Some(150),
+        priority: false,
     };
 
     /// A folder that looks like version 2, until it is dropped.
@@ -321,10 +420,16 @@ mod tests {
         let mounts = "30 1 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n\
                       31 1 0:2 /box /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let own = "2:cpu,cpuacct:/a\n1:memory:/box/b\n0::/\n";
-        let found = home(mounts, own, "memory", false).unwrap();
-        assert_eq!(found, ("/sys/fs/cgroup/memory/b".into(), Version::V1));
-        let found = home(mounts, own, "cpu", false).unwrap();
-        assert_eq!(found, ("/sys/fs/cgroup/cpu/a".into(), Version::V1));
-        assert_eq!(home(mounts, own, "pids", false), None);
+        let found = Home::find(mounts, own, "memory", false).unwrap();
+        assert_eq!(found.folder, Path::new("/sys/fs/cgroup/memory/b"));
+        assert_eq!(found.version, Version::V1);
+        let other = found.folder_of("1:memory:/box/c/d\n2:cpu:/box/e\n0::/f\n", "memory");
+        assert_eq!(other, Some("/sys/fs/cgroup/memory/c/d".into()));
+        let outside = found.folder_of("1:memory:/boxes\n", "memory");
+        assert_eq!(outside, None, "what is not mounted here has no folder");
+        let found = Home::find(mounts, own, "cpu", false).unwrap();
+        assert_eq!(found.folder, Path::new("/sys/fs/cgroup/cpu/a"));
+        assert_eq!(found.version, Version::V1);
+        assert_eq!(Home::find(mounts, own, "pids", false), None);
     }
 }

@@ -59,6 +59,7 @@ pub const KEYS: &[&str] = &[
     "sessions-per-user",
     "session-memory",
     "session-processors",
+    "priority",
     "banner",
     "log-format",
     "metrics",
@@ -101,8 +102,10 @@ pub struct Config {
     pub end_idle: Option<Duration>,
     /// It ends after so long without a viewer.
     pub end_disconnected: Option<Duration>,
-    /// How many desktops there may be, and what each may use.
+    /// How many desktops there may be, and what each may use; its `priority` says nothing here.
     pub limits: Limits,
+    /// Processor time follows the person.
+    pub priority: Option<bool>,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
     /// How lines of the log look.
@@ -234,6 +237,7 @@ impl Config {
                 "session-processors" => entry
                     .processor_percent()
                     .map(|value| config.limits.processor_percent = Some(value)),
+                "priority" => entry.flag().map(|value| config.priority = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
                 "log-format" => entry.log_format().map(|value| config.log_format = Some(value)),
                 "metrics" => entry.local_address().map(|value| config.metrics = Some(value)),
@@ -520,7 +524,7 @@ mod tests {
                     remember = '7d'\nsound = false\nprinting = false\nmicrophone = false\n\
                     end-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
-                    session-memory = '4G'\nsession-processors = 1.5\n\
+                    session-memory = '4G'\nsession-processors = 1.5\npriority = false\n\
                     banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
@@ -553,7 +557,9 @@ mod tests {
                 sessions_per_user: Some(2),
                 memory: Some(4 << 30),
                 processor_percent: Some(150),
+                priority: false,
             },
+            priority: Some(false),
             banner: Some("/b".into()),
             log_format: Some(LogFormat::Json),
             metrics: Some("[::1]:9187".parse().unwrap()),
@@ -602,6 +608,7 @@ mod tests {
             ("session-memory = '4'", "/b.toml:1: session-memory = \"4\": it has to be a size"),
             ("session-processors = 0.01", "/b.toml:1: session-processors = 0.01: it has to be"),
             ("session-processors = nan", "/b.toml:1: session-processors = nan: it has to be"),
+            ("priority = 'on'", "/b.toml:1: priority = \"on\": it has to be true or false"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),
         ];

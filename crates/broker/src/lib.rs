@@ -27,10 +27,12 @@ pub mod monitor;
 mod options;
 mod packets;
 pub mod port;
+pub mod priority_groups;
 mod privileges;
 mod processes;
 pub mod proxy;
 mod reservations;
+mod session_groups;
 mod throttle;
 
 use std::io;

@@ -1,12 +1,14 @@
 //! How many desktops there may be, and what each may use. Beside the path: from config.rs, to
 //! login.rs, whose thread here answers the agent before and after it starts a desktop. The agent is
 //! the person's: its word is two fixed bytes, and the process that is moved is the agent itself, of
-//! which the desktop is a child. Knows processes and numbers; cgroup.rs knows the kernel's files.
+//! which the desktop is a child. With the answer that a desktop may be started it gets the socket
+//! over which the desktop's supervisor asks session_groups.rs. Knows processes and numbers;
+//! cgroup.rs knows the kernel's files.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard};
@@ -18,6 +20,7 @@ use crate::cgroup::Places;
 use crate::packets;
 use crate::processes::{self, Process};
 use crate::reservations::{Reservation, Reservations};
+use crate::session_groups::Desktops;
 
 /// Most desktops on a machine that a configuration may allow.
 pub const SESSIONS_ALLOWED_MAX: u32 = 10_000;
@@ -54,6 +57,8 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Time of processors of one desktop, in hundredths of one processor.
     pub processor_percent: Option<u32>,
+    /// Processor time follows the person, within these limits.
+    pub priority: bool,
 }
 
 impl Limits {
@@ -135,7 +140,7 @@ fn desktops(count: u32) -> String {
 }
 
 /// Whether this mountinfo (proc(5)) says that a user cannot see others' processes.
-fn hides_processes(mounts: &str) -> bool {
+pub(crate) fn hides_processes(mounts: &str) -> bool {
     mounts.lines().any(|line| {
         let Some((fields, source)) = line.split_once(" - ") else { return false };
         let hides = |options: &str| {
@@ -159,6 +164,7 @@ impl fmt::Display for Limits {
         put("sessions-per-user", self.sessions_per_user.map(u64::from))?;
         put("memory", self.memory)?;
         put("processor-percent", self.processor_percent.map(u64::from))?;
+        put("priority", self.priority.then_some(1))?;
         f.write_str(text.trim_end_matches(','))
     }
 }
@@ -178,6 +184,7 @@ impl FromStr for Limits {
                 "sessions-per-user" => limits.sessions_per_user = count()?,
                 "memory" => limits.memory = Some(value),
                 "processor-percent" => limits.processor_percent = count()?,
+                "priority" if value <= 1 => limits.priority = value == 1,
                 _ => return Err(wrong()),
             }
         }
@@ -207,7 +214,7 @@ pub(crate) fn answer(
     uid: u32,
     agent: u32,
 ) {
-    let mut count = 0u32;
+    let mut desktops = Desktops::new(places.clone(), uid);
     // Of the desktop that is being started; the agent starts one at a time.
     let mut reserved = None;
     while let Ok(packet) = packets::receive(socket, BEGIN.len()) {
@@ -216,29 +223,32 @@ pub(crate) fn answer(
         match packet.bytes.as_slice() {
             BEGIN => {
                 let begun = limits.reserve(reservations, uid).and_then(|reservation| {
-                    count += 1;
-                    places.enter(uid, count, agent).map_err(|error| {
+                    let supervisors = desktops.begin(agent).map_err(|error| {
                         warn!(uid, "a desktop of user {uid} is not started: {error}");
                         "This server cannot limit what the desktop uses, and starts none. Its log \
                          says why: ask the administrator."
                             .to_owned()
                     })?;
-                    Ok(reservation)
+                    Ok((reservation, supervisors))
                 });
-                let mut bytes = vec![if begun.is_ok() { ALLOWED } else { REFUSED }];
-                match begun {
-                    Ok(reservation) => reserved = reservation,
+                let sent = match begun {
+                    Ok((reservation, supervisors)) => {
+                        reserved = reservation;
+                        let descriptors: Vec<BorrowedFd<'_>> =
+                            supervisors.iter().map(|socket| socket.as_fd()).collect();
+                        packets::send(socket, &[ALLOWED], &descriptors)
+                    }
                     Err(text) => {
                         info!(uid, "user {uid} starts no desktop: {text}");
-                        bytes.extend(text.into_bytes());
+                        packets::send(socket, &[&[REFUSED], text.as_bytes()].concat(), &[])
                     }
-                }
-                if packets::send(socket, &bytes, &[]).is_err() {
+                };
+                if sent.is_err() {
                     return;
                 }
             }
             DONE => {
-                if let Err(error) = places.leave(agent) {
+                if let Err(error) = desktops.leave(agent) {
                     warn!(uid, "the agent of user {uid} stays in a desktop's: {error}");
                 }
             }
@@ -272,7 +282,10 @@ impl<'a> Starting<'a> {
         packets::send(&*self.0, BEGIN, &[]).map_err(ended)?;
         let answer = packets::receive(&*self.0, ANSWER_BYTES_MAX).map_err(ended)?;
         match answer.bytes.split_first() {
-            Some((&ALLOWED, [])) => Ok(Begun(self.0)),
+            Some((&ALLOWED, [])) => {
+                let priority = answer.descriptors.into_iter().next();
+                Ok(Begun { login: self.0, priority })
+            }
             Some((&REFUSED, text)) => Err(String::from_utf8_lossy(text).into_owned()),
             _ => Err("this login has ended: log in again".to_owned()),
         }
@@ -280,12 +293,23 @@ impl<'a> Starting<'a> {
 }
 
 /// A desktop is being started.
-pub struct Begun<'a>(MutexGuard<'a, OwnedFd>);
+pub struct Begun<'a> {
+    login: MutexGuard<'a, OwnedFd>,
+    priority: Option<OwnedFd>,
+}
+
+impl Begun<'_> {
+    /// For the desktop's supervisor alone: the socket over which it asks for what
+    /// [`crate::priority_groups`] describes; `None` where there are no groups.
+    pub fn priority(&self) -> Option<BorrowedFd<'_>> {
+        self.priority.as_ref().map(|socket| socket.as_fd())
+    }
+}
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         // A login process that has ended moves nobody any more.
-        let _ = packets::send(&*self.0, DONE, &[]);
+        let _ = packets::send(&*self.login, DONE, &[]);
     }
 }
 
@@ -305,12 +329,15 @@ mod tests {
             sessions_per_user: Some(1),
             memory: Some(4 << 30),
             processor_percent: Some(150),
+            priority: true,
         };
         let one = Limits { memory: Some(1), ..Limits::default() };
         for limits in [all, one, Limits::default()] {
             assert_eq!(limits.to_string().parse(), Ok(limits));
         }
-        for bad in ["sessions", "sessions=x", "sessions=4294967296", "else=1", "memory=-1"] {
+        let bad =
+            ["sessions", "sessions=x", "sessions=4294967296", "else=1", "memory=-1", "priority=2"];
+        for bad in bad {
             assert!(bad.parse::<Limits>().is_err(), "{bad}");
         }
     }

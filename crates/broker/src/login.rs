@@ -20,7 +20,7 @@ use thinc_transport::token::random;
 use tracing::{info, warn};
 
 use crate::BrokerError;
-use crate::cgroup::Places;
+use crate::cgroup::{Ended, Places};
 use crate::devices::{Account, account_of};
 use crate::keep::{self, Door};
 use crate::limits::{self, Limits};
@@ -126,7 +126,7 @@ pub(crate) fn main(
     // the C library aborts it if one thread cannot.
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
-    places.remove_empty();
+    places.remove_empty(Ended::All);
     info!(user = account.name, "the last process of a login of {} has ended", account.name);
     pam.close_session()?;
     pam.delete_credentials()?;
@@ -251,6 +251,7 @@ fn open(
     let account = account(pam)?;
     // Before PAM, which may move this process to a session of logind.
     let places = Places::find(limits).map_err(BrokerError::Limits)?;
+    places.tell_without_tree(account.uid.as_raw());
     open_session(pam, &account)?;
     places.limit_scope().map_err(BrokerError::Limits)?;
     let agent = start_agent(pam, &account, limits, &places, state)?;

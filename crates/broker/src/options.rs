@@ -108,7 +108,7 @@ impl BrokerOptions {
             audit_log: command_line.audit_log.or(file.audit_log),
             end_idle: command_line.end_idle.or(file.end_idle),
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
-            limits: file.limits,
+            limits: Limits { priority: file.priority.unwrap_or(true), ..file.limits },
             banner: file.banner,
             metrics: file.metrics,
             log_format: command_line.log_format.or(file.log_format).unwrap_or_default(),
@@ -234,5 +234,8 @@ mod tests {
         assert_eq!(options.state, PathBuf::from("/line"));
         assert_eq!(Some(options.listen), file.listen);
         assert_eq!(options.front_user, FRONT_USER);
+        assert!(options.limits.priority);
+        let file = Config { priority: Some(false), ..Config::default() };
+        assert!(!BrokerOptions::new(Config::default(), file).limits.priority);
     }
 }

@@ -45,8 +45,8 @@ fn answer(
             let starting = starts.one_at_a_time()?;
             let is_new = stdio::connect(&name).is_none();
             if is_new {
-                let _begun = starting.begin()?;
-                drop(stdio::start(&name, None, &Runs::Command(&[]))?);
+                let begun = starting.begin()?;
+                drop(stdio::start(&name, None, &Runs::Command(&[]), begun.priority())?);
             }
             (AgentAnswer::Started { name, is_new }, None)
         }
@@ -70,12 +70,12 @@ fn answer(
                 let error = format!("a session called {name} is running already: choose a name");
                 return Err(error.into());
             }
-            let _begun = starting.begin()?;
+            let begun = starting.begin()?;
             let runs = match &desktop {
                 Some(id) => Runs::Desktop(id),
                 None => Runs::Command(&command),
             };
-            drop(stdio::start(&name, None, &runs)?);
+            drop(stdio::start(&name, None, &runs, begun.priority())?);
             (AgentAnswer::Started { name, is_new: true }, None)
         }
         AgentRequest::Open(name) => {

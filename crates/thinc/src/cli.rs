@@ -493,6 +493,7 @@ impl Broker {
             end_idle: None,
             end_disconnected: None,
             limits: Limits::default(),
+            priority: None,
             banner: None,
             log_format: self.log_format,
             metrics: None,

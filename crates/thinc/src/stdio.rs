@@ -7,11 +7,14 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::FdFlags;
+use thinc_broker::priority_groups;
 use thinc_transport::offer::{self, OfferRequest, UdpPorts};
 use thinc_transport::stdio::{EXIT_NO_SESSION, GREETING, unescape};
 
@@ -46,7 +49,7 @@ pub(crate) fn stdio(options: &Session) -> Result<ExitCode, MainError> {
             print_error(&format!("thinc: no session called {name} is running (any more)"));
             return Ok(ExitCode::from(EXIT_NO_SESSION));
         }
-        (None, false) => start(&name, options.size, &Runs::Command(&command))?,
+        (None, false) => start(&name, options.size, &Runs::Command(&command), None)?,
     };
     let offer = options.udp_ports.map(|ports| request_port(&name, ports));
     relay(session, offer)?;
@@ -121,11 +124,13 @@ pub(crate) enum Runs<'a> {
 }
 
 /// Starts the session, in the background and without a port. If several do so at the same moment,
-/// all connect to one of them.
+/// all connect to one of them. The supervisor inherits the socket `priority`, if there is one
+/// (priority_groups.rs): the caller starts nothing else meanwhile.
 pub(crate) fn start(
     name: &str,
     size: Option<(u32, u32)>,
     runs: &Runs<'_>,
+    priority: Option<BorrowedFd<'_>>,
 ) -> Result<UnixStream, MainError> {
     let until = Instant::now() + ENDING_TIMEOUT;
     loop {
@@ -139,7 +144,7 @@ pub(crate) fn start(
             Runs::Desktop(name) => serve.arg(format!("--desktop={name}")),
         };
         serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut supervisor = serve.spawn()?;
+        let mut supervisor = spawn_with(&mut serve, priority)?;
         let mut output = supervisor.stderr.take().ok_or("no pipe")?;
         // The supervisor closes both pipes when it is ready.
         let output = thread::spawn(move || {
@@ -166,6 +171,19 @@ pub(crate) fn start(
             output => output.into(),
         });
     }
+}
+
+/// Spawns a supervisor. The socket is open in it, and in no other process that is started later.
+fn spawn_with(serve: &mut Command, priority: Option<BorrowedFd<'_>>) -> io::Result<Child> {
+    let Some(socket) = priority else {
+        // That of a session from within which this is called.
+        return serve.env_remove(priority_groups::VARIABLE).spawn();
+    };
+    serve.env(priority_groups::VARIABLE, socket.as_raw_fd().to_string());
+    rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
+    let spawned = serve.spawn();
+    rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC)?;
+    spawned
 }
 
 /// Copies bytes in both directions, with blocking threads: the session process decides what waits.

@@ -90,7 +90,8 @@ fn a_person_who_starts_several_in_the_same_instant_gets_as_many_as_one_may() {
     wait_until("no reservation", || (fs::read_dir(&left).unwrap().count() == 1).then_some(()));
 }
 
-/// The folder of a process's control group for a controller, and whether it is of version 2.
+/// The folder of a process's control group for a controller, and whether it is of version 2. Of the
+/// groups within a desktop's: that one.
 fn group(pid: u32, controller: &str) -> Option<(PathBuf, bool)> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let path = |start: &dyn Fn(&str) -> bool| {
@@ -99,11 +100,15 @@ fn group(pid: u32, controller: &str) -> Option<(PathBuf, bool)> {
             start(list).then(|| path.trim_start_matches('/').to_owned())
         })
     };
+    let of_desktop = |path: PathBuf| match path.file_name().and_then(|name| name.to_str()) {
+        Some("answers" | "rest" | "computes") => path.parent().unwrap().to_owned(),
+        _ => path,
+    };
     let v1 = Path::new("/sys/fs/cgroup").join(controller);
     if let Some(path) = path(&|list| list.split(',').any(|name| name == controller)) {
-        return Some((v1.join(path), false));
+        return Some((of_desktop(v1.join(path)), false));
     }
-    Some((Path::new("/sys/fs/cgroup").join(path(&str::is_empty)?), true))
+    Some((of_desktop(Path::new("/sys/fs/cgroup").join(path(&str::is_empty)?)), true))
 }
 
 fn number(path: &Path) -> u64 {
@@ -202,6 +207,55 @@ fn the_kernel_holds_each_desktop_to_its_memory_and_processors() {
     assert_eq!(post(&browser, "/desk/spin/end").status, 204);
     assert_eq!(started(&run(&browser, "sleep 1000", "last")), "last");
     assert!(!cpu.exists(), "{} is left", cpu.display());
+}
+
+#[test]
+fn a_desktop_has_groups_that_its_supervisor_can_ask_for_and_nobody_else() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    let browser = logged_in(&broker, &anna);
+    assert_eq!(start(&browser), "desk");
+    if let Some(line) = broker.log().lines().find(|line| line.contains("does not follow")) {
+        eprintln!("skipped: {line}");
+        return;
+    }
+    let variable = |pid: u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let mut all = environment.split(|&byte| byte == 0);
+        let value = all.find_map(|line| line.strip_prefix(b"THINC_PRIORITY_FD="))?;
+        Some(String::from_utf8(value.to_vec()).unwrap())
+    };
+    let supervisor = process_of(&anna, "serve --supervise .*--name desk");
+    let agent = process_of(&anna, "broker-part agent");
+    let number = variable(supervisor).expect("the supervisor has a socket");
+    let socket = fs::read_link(format!("/proc/{supervisor}/fd/{number}")).unwrap();
+    assert!(socket.to_str().unwrap().starts_with("socket:"), "{socket:?}");
+    assert_eq!(variable(agent), None);
+    let of_agent = || {
+        let all = fs::read_dir(format!("/proc/{agent}/fd")).unwrap().flatten();
+        all.filter_map(|entry| fs::read_link(entry.path()).ok()).collect::<Vec<_>>()
+    };
+    wait_until("the agent has closed it", || (!of_agent().contains(&socket)).then_some(()));
+    let (foreground, _) = group(supervisor, "cpu").unwrap();
+    let parent = foreground.parent().unwrap();
+    let name = foreground.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(name.starts_with(&format!("{}-", anna.uid)), "{name}");
+    assert!(parent.ends_with("thinc/fg"), "{parent:?}");
+    let background = parent.with_file_name("bg").join(&name);
+    assert!(background.exists(), "no limit is set");
+    drop(anna);
+    wait_until("nothing is left", || (!foreground.exists() && !background.exists()).then_some(()));
+
+    let broker = Broker::with_config(|_| "priority = false\n".to_owned());
+    let otto = broker.account();
+    assert_eq!(start(&logged_in(&broker, &otto)), "desk");
+    let supervisor = process_of(&otto, "serve --supervise .*--name desk");
+    assert_eq!(variable(supervisor), None);
+    let (own, _) = group(supervisor, "cpu").unwrap();
+    assert!(!own.to_str().unwrap().contains("/thinc/fg/"), "{own:?}");
 }
 
 #[test]

@@ -1,0 +1,440 @@
+//! Control groups by which processor time follows the person: all desktops that are in use have one
+//! parent, all others another, so that two groups compete, however many desktops there are. Beside
+//! the path: from limits.rs, when a desktop starts, and from its supervisor, whose requests of
+//! priority_groups.rs are served here, to the files of cgroups(7). The supervisor is the person's:
+//! each request is checked against what the kernel says of the process. Knows processes; never what
+//! a person does.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use tracing::warn;
+
+use crate::agent::SESSIONS_MAX;
+use crate::cgroup::{Ended, GROUP, Group, Home, Places, Version, enter, make, write};
+use crate::limits::{at, hides_processes};
+use crate::packets;
+use crate::priority_groups::{
+    GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
+};
+
+/// The controller of processor time.
+const CONTROLLER: &str = "cpu";
+/// The parents of all desktops that are in use, and of all others.
+const FOREGROUND: &str = "fg";
+/// See [`FOREGROUND`].
+const BACKGROUND: &str = "bg";
+/// The groups within a desktop's.
+const ANSWERS: &str = "answers";
+/// See [`ANSWERS`].
+const REST: &str = "rest";
+/// See [`ANSWERS`]; only where one group holds the whole desktop.
+const COMPUTES: &str = "computes";
+
+/// Supervisors of one login that are served at a time, each by a thread: as many as a person has
+/// desktops in their list. Further desktops start in the foreground and stay there.
+const SERVED_MAX: usize = SESSIONS_MAX;
+/// 16: how often the groups of a desktop are read until no process is left in them. Processes that
+/// are forked while others are moved take a second time; a desktop whose processes fork faster than
+/// they are moved is not moved as a whole.
+const PASSES_MAX: usize = 16;
+/// 64 KiB of a list of processes are read at a time: 8000 of them, or more.
+const LIST_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a group has beside its siblings, in the units of version 1 and of version 2. Siblings that
+/// nobody writes to have 1024 and 100.
+struct Weight {
+    shares: u32,
+    weight: u32,
+}
+
+/// 20 : 1 for those in use: the others go on with a twenty-first of the time where it is short.
+const OF_FOREGROUND: Weight = Weight { shares: 20_480, weight: 1000 };
+/// See [`OF_FOREGROUND`].
+const OF_BACKGROUND: Weight = Weight { shares: 1024, weight: 50 };
+/// 10 : 1 within a desktop.
+const OF_ANSWERS: Weight = Weight { shares: 10_240, weight: 1000 };
+/// See [`OF_ANSWERS`]; also of a desktop beside others.
+const USUAL: Weight = Weight { shares: 1024, weight: 100 };
+/// The kernel's smallest.
+const LEAST: Weight = Weight { shares: 2, weight: 1 };
+
+/// Where groups are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    home: Home,
+    /// Those in the same hierarchy: the group of a desktop in the foreground then has the limits,
+    /// and holds the desktop in the background too.
+    limits: Vec<Group>,
+}
+
+impl Tree {
+    /// On this system; takes the limits that it has to set. The error says in words why there is
+    /// none. `mounts` and `own` are the texts of mountinfo and cgroup in /proc/self.
+    pub(crate) fn find(
+        mounts: &str,
+        own: &str,
+        by_systemd: bool,
+        limits: &mut Vec<Group>,
+    ) -> Result<Tree, String> {
+        if hides_processes(mounts) {
+            return Err(
+                "/proc is mounted with hidepid, so that nobody can tell whose a process is"
+                    .to_owned(),
+            );
+        }
+        let home = Home::find(mounts, own, CONTROLLER, by_systemd).ok_or(
+            "no control group of this system has the controller \"cpu\" (cgroups(7)): mount or \
+             enable it",
+        )?;
+        if home.version == Version::V2 {
+            if by_systemd {
+                return Err("systemd owns the control groups of this system, and undoes what \
+                            others write to them"
+                    .to_owned());
+            }
+            home.check_divisible(CONTROLLER)?;
+        }
+        let limits = limits.extract_if(.., |limit| limit.home == home).collect();
+        Ok(Tree { home, limits })
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Whether a desktop must not start without its groups.
+    pub(crate) fn has_limits(&self) -> bool {
+        !self.limits.is_empty()
+    }
+
+    /// Moves a process to new groups of a desktop of this user.
+    pub(crate) fn enter(
+        &self,
+        name: &str,
+        uid: u32,
+        process: u32,
+    ) -> Result<SessionGroups, String> {
+        let home = &self.home;
+        let controllers: Vec<&str> = [CONTROLLER]
+            .into_iter()
+            .chain(self.limits.iter().map(|limit| limit.controller))
+            .collect();
+        let all = home.folder.join(GROUP);
+        home.divide(&home.folder, &controllers)?;
+        make(&all)?;
+        home.divide(&all, &controllers)?;
+        let parent = |name: &str, weight: &Weight, controllers: &[&str]| {
+            let folder = all.join(name);
+            make(&folder)?;
+            set(home, &folder, weight)?;
+            home.divide(&folder, controllers)?;
+            Ok::<_, String>(folder)
+        };
+        let desktop = parent(FOREGROUND, &OF_FOREGROUND, &controllers)?.join(name);
+        make(&desktop)?;
+        for (file, value) in self.limits.iter().flat_map(|limit| &limit.settings) {
+            write(&desktop.join(file), value)?;
+        }
+        home.divide(&desktop, &[CONTROLLER])?;
+        let (answers, rest) = (desktop.join(ANSWERS), desktop.join(REST));
+        for (group, weight) in [(&answers, &OF_ANSWERS), (&rest, &USUAL)] {
+            make(group)?;
+            set(home, group, weight)?;
+        }
+        let computes = if self.has_limits() {
+            let computes = desktop.join(COMPUTES);
+            make(&computes)?;
+            let idle = computes.join("cpu.idle");
+            // Since Linux 5.15. It includes the smallest weight, which then cannot be written.
+            if idle.exists() {
+                write(&idle, "1")?;
+            } else {
+                set(home, &computes, &LEAST)?;
+            }
+            computes
+        } else {
+            let folder = parent(BACKGROUND, &OF_BACKGROUND, &[CONTROLLER])?.join(name);
+            make(&folder)?;
+            folder
+        };
+        enter(&rest, process)?;
+        let (home, is_whole) = (home.clone(), self.has_limits());
+        Ok(SessionGroups {
+            home,
+            uid,
+            desktop,
+            answers,
+            rest,
+            computes,
+            is_whole,
+            is_background: false,
+            has_told: Cell::new(false),
+        })
+    }
+
+    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
+        let all = self.home.folder.join(GROUP);
+        for desktop in ended.among(&all.join(FOREGROUND)) {
+            // The kernel refuses each while a process is there.
+            for group in [ANSWERS, REST, COMPUTES] {
+                let _ = fs::remove_dir(desktop.join(group));
+            }
+            let _ = fs::remove_dir(desktop);
+        }
+        for group in ended.among(&all.join(BACKGROUND)) {
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+fn set(home: &Home, group: &Path, weight: &Weight) -> Result<(), String> {
+    match home.version {
+        Version::V1 => write(&group.join("cpu.shares"), &weight.shares.to_string()),
+        Version::V2 => write(&group.join("cpu.weight"), &weight.weight.to_string()),
+    }
+}
+
+/// Those of one desktop.
+pub(crate) struct SessionGroups {
+    home: Home,
+    /// Of its user.
+    uid: u32,
+    /// Contains all but `computes`, and that too if it is whole.
+    desktop: PathBuf,
+    answers: PathBuf,
+    rest: PathBuf,
+    computes: PathBuf,
+    /// One group holds the whole desktop, in the background too.
+    is_whole: bool,
+    /// Only of one that is whole: `desktop` has the smallest weight.
+    is_background: bool,
+    /// A line of the log is written once for each desktop.
+    has_told: Cell<bool>,
+}
+
+/// Whose processes a request may move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The user's alone: their supervisor has named it.
+    TheUsers,
+    /// The kernel has listed it in a group of the desktop. A person may have become another user in
+    /// a terminal there: that belongs to the desktop.
+    Anybodys,
+}
+
+impl SessionGroups {
+    /// Answers a supervisor until it ends: in a thread of its own.
+    fn serve(mut self, socket: &OwnedFd) {
+        loop {
+            let received = packets::receive(socket, REQUEST_BYTES_MAX);
+            let began = Instant::now();
+            let answer = match received {
+                Ok(packet) if packet.bytes.is_empty() => return,
+                Ok(packet) => GroupRequest::decode(&packet.bytes)
+                    .ok_or_else(|| "there is no such request".to_owned())
+                    .and_then(|request| self.handle(&request)),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    Err("a request is longer than any".to_owned())
+                }
+                Err(_) => return,
+            };
+            // It waits for a supervisor that reads no answer, and nobody else does.
+            if packets::send(socket, &encode_answer(&answer), &[]).is_err() {
+                return;
+            }
+            // Half of the time at most: while a process is moved, the kernel starts and ends none.
+            thread::sleep(began.elapsed());
+        }
+    }
+
+    fn handle(&mut self, request: &GroupRequest) -> GroupAnswer {
+        match *request {
+            GroupRequest::Move { group, pid } => {
+                let to = match group {
+                    PriorityGroup::Answers => &self.answers,
+                    PriorityGroup::Rest => &self.rest,
+                    PriorityGroup::Computes => &self.computes,
+                };
+                self.move_process(pid, to, Whose::TheUsers)?;
+                if self.is_background && group != PriorityGroup::Computes {
+                    set(&self.home, &self.desktop, &USUAL)?;
+                    self.is_background = false;
+                }
+                Ok(())
+            }
+            GroupRequest::Background if self.is_whole => {
+                set(&self.home, &self.desktop, &LEAST)?;
+                self.is_background = true;
+                Ok(())
+            }
+            GroupRequest::Background => self.move_all(),
+        }
+    }
+
+    /// Moves a process of this desktop, by its number: no other call of the kernel does it.
+    fn move_process(&self, pid: u32, to: &Path, whose: Whose) -> Result<(), String> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        // Zero would be this process.
+        let number = number.ok_or_else(|| format!("{pid} is no number of a process"))?;
+        let failed = |error: rustix::io::Errno| format!("process {pid}: {error}");
+        // As long as the process that this refers to lives, no other has its number.
+        let process = pidfd_open(number, PidfdFlags::empty()).map_err(failed)?;
+        if whose == Whose::TheUsers {
+            let path = PathBuf::from(format!("/proc/{pid}/status"));
+            let status = fs::read_to_string(&path).map_err(at(&path))?;
+            if !is_of(self.uid, &status) {
+                return Err(format!("process {pid} is another user's"));
+            }
+        }
+        if !self.folder_of(pid).is_some_and(|folder| self.contains(&folder)) {
+            return Err(format!("process {pid} is in no group of this desktop"));
+        }
+        enter(to, pid)?;
+        let mut ended = [PollFd::new(&process, PollFlags::IN)];
+        match poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_err(failed)? {
+            0 => Ok(()),
+            _ => {
+                self.put_back(pid, to);
+                Err(format!("process {pid} has ended"))
+            }
+        }
+    }
+
+    /// After a process has ended while it was moved, another one may have got its number, and have
+    /// been moved instead. That goes back to where it was born.
+    fn put_back(&self, pid: u32, to: &Path) {
+        if self.folder_of(pid).as_deref() != Some(to) {
+            return;
+        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = value_of(&status, "PPid:").and_then(|pid| pid.trim().parse().ok());
+        let folder = parent.and_then(|parent| self.folder_of(parent));
+        let folder = folder.unwrap_or_else(|| self.home.folder.clone());
+        // One of this desktop, which a process of it has started.
+        if self.contains(&folder) {
+            return;
+        }
+        let put = enter(&folder, pid);
+        if !self.has_told.replace(true) {
+            warn!(uid = self.uid, "process {pid} got the number of one that was moved: {put:?}");
+        }
+    }
+
+    /// To the background: what is in the foreground is moved until nothing is left there.
+    fn move_all(&self) -> Result<(), String> {
+        let mut why = "its processes fork faster than they are moved".to_owned();
+        for _ in 0..PASSES_MAX {
+            let mut found = false;
+            for group in [&self.answers, &self.rest] {
+                for pid in members(group)? {
+                    found = true;
+                    // One that has ended is not listed again.
+                    if let Err(error) = self.move_process(pid, &self.computes, Whose::Anybodys) {
+                        why = error;
+                    }
+                }
+            }
+            if !found {
+                return Ok(());
+            }
+        }
+        Err(format!("the desktop is not in the background: {why}"))
+    }
+
+    fn contains(&self, group: &Path) -> bool {
+        [&self.answers, &self.rest, &self.computes].iter().any(|own| *own == group)
+    }
+
+    fn folder_of(&self, pid: u32) -> Option<PathBuf> {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        self.home.folder_of(&groups, CONTROLLER)
+    }
+}
+
+/// Some of the processes in a group, and each of them if there are few.
+fn members(group: &Path) -> Result<Vec<u32>, String> {
+    let path = group.join("cgroup.procs");
+    let mut text = String::new();
+    let file = fs::File::open(&path).map_err(at(&path))?;
+    file.take(LIST_BYTES_MAX).read_to_string(&mut text).map_err(at(&path))?;
+    // The last line may be cut.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    Ok(whole.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// The rest of the line that starts so, of a file "status" in /proc.
+fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name))
+}
+
+/// Whether a process is this user's in every way: real, effective, saved and of its files.
+fn is_of(uid: u32, status: &str) -> bool {
+    let of_process = value_of(status, "Uid:").map(|ids| ids.split_whitespace().map(str::parse));
+    of_process.is_some_and(|ids| {
+        let ids: Vec<Result<u32, _>> = ids.collect();
+        ids.len() == 4 && ids.iter().all(|id| *id == Ok(uid))
+    })
+}
+
+/// The desktops that one login has let start.
+pub(crate) struct Desktops {
+    places: Places,
+    uid: u32,
+    count: u32,
+    /// Those whose supervisors are served, by name.
+    served: Vec<(String, JoinHandle<()>)>,
+}
+
+impl Desktops {
+    pub(crate) fn new(places: Places, uid: u32) -> Desktops {
+        Desktops { places, uid, count: 0, served: Vec::new() }
+    }
+
+    /// Moves the agent to new groups for a desktop. Returns the supervisor's end of a socket over
+    /// which it can move the desktop's processes, if anybody can. An error: a limit cannot be set.
+    pub(crate) fn begin(&mut self, agent: u32) -> Result<Option<OwnedFd>, String> {
+        self.count += 1;
+        let name = format!("{}-{}-{}", self.uid, std::process::id(), self.count);
+        self.served.retain(|(_, thread)| !thread.is_finished());
+        // A desktop that is not served can lose the empty ones of its groups: nobody moves there.
+        let living: Vec<&str> = self.served.iter().map(|(name, _)| name.as_str()).collect();
+        self.places.remove_empty(Ended::Except(&living));
+        self.places.enter(&name, agent)?;
+        let Some(groups) = self.places.enter_tree(&name, self.uid, agent)? else {
+            return Ok(None);
+        };
+        if self.served.len() >= SERVED_MAX {
+            return Ok(None);
+        }
+        match start_serving(groups) {
+            Ok((thread, supervisors)) => {
+                self.served.push((name, thread));
+                Ok(Some(supervisors))
+            }
+            // At a limit of the system: the desktop stays in the foreground.
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Moves the agent back.
+    pub(crate) fn leave(&self, agent: u32) -> Result<(), String> {
+        self.places.leave(agent)
+    }
+}
+
+/// The thread, and the supervisor's end of the socket.
+fn start_serving(groups: SessionGroups) -> io::Result<(JoinHandle<()>, OwnedFd)> {
+    let (near, far) = packets::pair()?;
+    Ok((thread::Builder::new().spawn(move || groups.serve(&near))?, far))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,370 @@
+//! Tests of session_groups.rs: with folders that look like those of the kernel, and with the
+//! kernel's own where it lets us.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::*;
+use crate::limits::Limits;
+use crate::priority_groups::ask;
+
+/// No account has them: of a desktop's user, and of somebody else.
+const UID: u32 = 61_234;
+const OTHER_UID: u32 = 61_235;
+
+/// A folder in which the kernel seems to have made files, until it is dropped.
+struct Fake(PathBuf);
+
+impl Fake {
+    fn new(name: &str) -> Fake {
+        let folder =
+            std::env::temp_dir().join(format!("thinc-groups-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Fake(folder)
+    }
+
+    fn group(&self, group: &str, files: &[&str]) {
+        let folder = self.0.join(group);
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["cgroup.procs"].iter().chain(files) {
+            fs::write(folder.join(file), "").unwrap();
+        }
+    }
+
+    fn text(&self, file: &str) -> String {
+        fs::read_to_string(self.0.join(file)).unwrap()
+    }
+
+    fn v1(&self) -> String {
+        format!("30 1 0:1 / {} rw - cgroup cgroup rw,cpu,cpuacct\n", self.0.display())
+    }
+
+    fn v2(&self) -> String {
+        format!("30 1 0:1 / {} rw - cgroup2 cgroup rw\n", self.0.display())
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn each_desktop_has_groups_in_the_foreground_and_one_in_the_background() {
+    let fake = Fake::new("v1");
+    for group in ["", "thinc"] {
+        fake.group(group, &[]);
+    }
+    for group in ["fg", "bg", "fg/n/answers", "fg/n/rest"] {
+        fake.group(&format!("thinc/{group}"), &["cpu.shares"]);
+    }
+    let tree = Tree::find(&fake.v1(), "3:cpu,cpuacct:/\n", true, &mut Vec::new()).unwrap();
+    let groups = tree.enter("n", UID, 7).unwrap();
+    assert_eq!(groups.computes, fake.0.join("thinc/bg/n"));
+    for (group, shares) in
+        [("fg", "20480"), ("bg", "1024"), ("fg/n/answers", "10240"), ("fg/n/rest", "1024")]
+    {
+        assert_eq!(fake.text(&format!("thinc/{group}/cpu.shares")), shares);
+    }
+    assert_eq!(fake.text("thinc/fg/n/rest/cgroup.procs"), "7");
+}
+
+#[test]
+fn a_desktop_with_a_limit_is_in_one_group_and_that_gets_light_in_the_background() {
+    let fake = Fake::new("v2");
+    let divided = "cgroup.subtree_control";
+    for group in ["", "thinc"] {
+        fake.group(group, &[divided]);
+    }
+    fs::write(fake.0.join("cgroup.controllers"), "cpu memory\n").unwrap();
+    fake.group("thinc/fg", &[divided, "cpu.weight"]);
+    fake.group("thinc/fg/n", &[divided, "cpu.weight", "cpu.max", "memory.max"]);
+    for group in ["answers", "rest"] {
+        fake.group(&format!("thinc/fg/n/{group}"), &["cpu.weight"]);
+    }
+    fake.group("thinc/fg/n/computes", &["cpu.weight", "cpu.idle"]);
+    let home = Home::find(&fake.v2(), "0::/\n", "cpu", false).unwrap();
+    let limit = |controller, file, value: &str| Group {
+        home: home.clone(),
+        controller,
+        settings: vec![(file, value.to_owned())],
+    };
+    let elsewhere = Home::find(&fake.v1(), "3:cpu:/\n", "cpu", false).unwrap();
+    let mut limits = vec![
+        limit("memory", "memory.max", "5"),
+        Group { home: elsewhere, ..limit("cpu", "x", "y") },
+        limit("cpu", "cpu.max", "6 7"),
+    ];
+    let tree = Tree::find(&fake.v2(), "0::/\n", false, &mut limits).unwrap();
+    assert_eq!(limits.len(), 1, "a limit of another hierarchy stays where it is");
+    let mut groups = tree.enter("n", UID, 7).unwrap();
+    assert_eq!(fake.text("thinc/fg/n/memory.max"), "5");
+    assert_eq!(fake.text("thinc/fg/n/cpu.max"), "6 7");
+    assert_eq!(fake.text("thinc/fg/cpu.weight"), "1000");
+    assert_eq!(fake.text("thinc/fg/n/answers/cpu.weight"), "1000");
+    assert_eq!(fake.text("thinc/fg/n/rest/cpu.weight"), "100");
+    assert_eq!(fake.text("thinc/fg/n/rest/cgroup.procs"), "7");
+    assert_eq!(fake.text("thinc/fg/n/computes/cpu.idle"), "1");
+    assert_eq!(fake.text("thinc/fg/cgroup.subtree_control"), "+cpu +memory +cpu");
+    assert_eq!(fake.text("thinc/fg/n/cgroup.subtree_control"), "+cpu");
+    assert!(!fake.0.join("thinc/bg").exists());
+
+    assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
+    assert_eq!(fake.text("thinc/fg/n/cpu.weight"), "1");
+    assert!(groups.is_background);
+}
+
+#[test]
+fn why_there_are_no_groups_is_said_in_words() {
+    let fake = Fake::new("none");
+    fake.group("", &["cgroup.subtree_control"]);
+    let find = |mounts: &str, by_systemd| {
+        Tree::find(mounts, "0::/\n", by_systemd, &mut Vec::new()).err().unwrap_or_default()
+    };
+    assert!(find(&fake.v2(), false).contains("has the controller \"cpu\""));
+    fs::write(fake.0.join("cgroup.controllers"), "cpu\n").unwrap();
+    assert_eq!(find(&fake.v2(), false), "");
+    assert!(find(&fake.v2(), true).starts_with("systemd owns"));
+    fs::write(fake.0.join("cgroup.type"), "domain\n").unwrap();
+    assert!(find(&fake.v2(), false).contains("holds processes"));
+    let hidden = fake.v2() + "22 1 0:5 / /proc rw,nosuid - proc proc rw,hidepid=2\n";
+    assert!(find(&hidden, false).contains("hidepid"));
+}
+
+#[test]
+fn a_process_is_a_users_if_all_of_its_ids_are() {
+    assert!(is_of(7, "Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t1\t1\t1\t1\n"));
+    for bad in ["7\t0\t0\t0", "0\t7\t7\t7", "7\t7\t0\t7", "7\t7\t7", "77\t77\t77\t77", ""] {
+        assert!(!is_of(7, &format!("Name:\tx\nUid:\t{bad}\n")), "{bad:?}");
+    }
+    assert!(!is_of(0, ""));
+}
+
+#[test]
+fn empty_groups_are_removed_unless_their_login_may_still_need_them() {
+    let fake = Fake::new("removed");
+    let tree = Tree::find(&fake.v1(), "3:cpu:/\n", false, &mut Vec::new()).unwrap();
+    let me = std::process::id();
+    let names = ["7-1-1", "7-4294967295-1", &format!("7-{me}-1"), &format!("7-{me}-2")];
+    let all: Vec<PathBuf> = names
+        .iter()
+        .flat_map(|name| [format!("fg/{name}/answers"), format!("fg/{name}/rest")])
+        .chain(names.iter().map(|name| format!("bg/{name}")))
+        .map(|group| fake.0.join(GROUP).join(group))
+        .collect();
+    let left = || -> Vec<bool> {
+        all.iter().for_each(|group| fs::create_dir_all(group).unwrap());
+        let left = |name: &&str| {
+            let of_name: Vec<&PathBuf> =
+                all.iter().filter(|group| group.iter().any(|part| part == *name)).collect();
+            assert_eq!(of_name.len(), 3);
+            let count = of_name.iter().filter(|group| group.exists()).count();
+            assert!(count % 3 == 0, "{name}: all or none");
+            count > 0
+        };
+        tree.remove_empty(Ended::Except(&[names[2]]));
+        let first = names.iter().map(left).collect();
+        tree.remove_empty(Ended::All);
+        assert_eq!(names.iter().map(left).collect::<Vec<_>>(), [true, false, false, false]);
+        first
+    };
+    assert_eq!(left(), [true, false, true, false]);
+    assert!(!fake.0.join("thinc/fg").join(names[3]).exists(), "with the folder around them");
+    assert!(fake.0.join("thinc/fg").exists());
+}
+
+/// Tests with the kernel's groups: each removes those of this process.
+static KERNEL: Mutex<()> = Mutex::new(());
+
+/// A desktop's groups, made by the kernel; `None`, after saying so, where it makes none.
+fn real(limits: &Limits, number: u32, process: u32) -> Option<(Places, SessionGroups)> {
+    let made = || {
+        if !rustix::process::geteuid().is_root() {
+            return Err("control groups need root".to_owned());
+        }
+        let mut places = Places::find(&Limits { priority: true, ..limits.clone() })?;
+        let name = format!("{UID}-{}-{number}", std::process::id());
+        let groups = places.enter_tree(&name, UID, process)?;
+        let why = || format!("there are no groups: {places:?}");
+        groups.ok_or_else(why).map(|groups| (places.clone(), groups))
+    };
+    made().map_err(|why| eprintln!("skipped: {why}")).ok()
+}
+
+/// A process of this user that does nothing, until it is dropped.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn new(uid: u32) -> Sleeper {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000").uid(uid).gid(uid).stdin(Stdio::null());
+        Sleeper(sleep.spawn().unwrap())
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The kernel has no event for it: a process that was waited for may be listed a moment longer.
+fn wait_until_gone(places: &Places, groups: &[PathBuf]) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while groups.iter().any(|group| group.exists()) {
+        assert!(Instant::now() < until, "{groups:?} are left");
+        thread::yield_now();
+        places.remove_empty(Ended::All);
+    }
+}
+
+fn request(group: PriorityGroup, pid: u32) -> GroupRequest {
+    GroupRequest::Move { group, pid }
+}
+
+#[test]
+fn the_kernel_moves_a_desktops_processes_and_no_others() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = Sleeper::new(UID);
+    let Some((places, groups)) = real(&Limits::default(), 1, first.pid()) else { return };
+    let home = groups.home.clone();
+    let where_is = |pid: u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        home.folder_of(&text, CONTROLLER).unwrap()
+    };
+    let SessionGroups { desktop, answers, rest, computes, .. } = &groups;
+    let [desktop, answers, rest, computes] = [desktop, answers, rest, computes].map(Clone::clone);
+    let beside = Sleeper::new(OTHER_UID);
+    enter(&rest, beside.pid()).unwrap();
+    let (outside, other) = (Sleeper::new(UID), Sleeper::new(UID));
+    // Of another desktop of the same user.
+    let (_, others) = real(&Limits::default(), 2, other.pid()).unwrap();
+    let ended = Sleeper::new(UID).pid();
+
+    let (near, far) = packets::pair().unwrap();
+    let server = thread::spawn(move || groups.serve(&near));
+    let asked = |request: &GroupRequest| ask(&far, request).unwrap();
+    assert_eq!(where_is(first.pid()), rest, "it has been entered");
+    for (group, folder) in [
+        (PriorityGroup::Answers, &answers),
+        (PriorityGroup::Computes, &computes),
+        (PriorityGroup::Rest, &rest),
+    ] {
+        assert_eq!(asked(&request(group, first.pid())), Ok(()));
+        assert_eq!(where_is(first.pid()), *folder);
+    }
+    let own = where_is(std::process::id());
+    for (pid, why) in [
+        (beside.pid(), "another user's"),
+        (1, "another user's"),
+        (std::process::id(), "another user's"),
+        (outside.pid(), "in no group of this desktop"),
+        (other.pid(), "in no group of this desktop"),
+        (ended, "No such process"),
+        (0, "is no number"),
+        (u32::MAX, "is no number"),
+    ] {
+        let refused = asked(&request(PriorityGroup::Answers, pid)).unwrap_err();
+        assert!(refused.contains(why), "{pid}: {refused}");
+    }
+    assert_eq!((where_is(beside.pid()), where_is(outside.pid())), (rest.clone(), own.clone()));
+    assert_eq!((where_is(other.pid()), where_is(std::process::id())), (others.rest.clone(), own));
+    for odd in [&[9][..], &[1, 3, 0, 0, 0, 0], &[2, 2], &[1; 6000]] {
+        packets::send(&far, odd, &[]).unwrap();
+        assert_eq!(packets::receive(&far, 201).unwrap().bytes[0], 1, "refused, and ignored");
+    }
+
+    assert_eq!(asked(&request(PriorityGroup::Answers, first.pid())), Ok(()));
+    assert_eq!(asked(&GroupRequest::Background), Ok(()));
+    assert!(members(&answers).unwrap().is_empty() && members(&rest).unwrap().is_empty());
+    assert_eq!((where_is(first.pid()), where_is(beside.pid())), (computes.clone(), computes));
+    assert_eq!(asked(&request(PriorityGroup::Answers, first.pid())), Ok(()), "and back");
+    drop(far);
+    server.join().unwrap();
+
+    drop((first, beside, outside, other));
+    places.remove_empty(Ended::All);
+    wait_until_gone(&places, &[desktop, others.desktop, others.computes]);
+}
+
+#[test]
+fn the_kernel_weighs_a_desktop_with_a_limit_as_a_whole() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = Sleeper::new(UID);
+    let limits = Limits { processor_percent: Some(150), ..Limits::default() };
+    let Some((places, mut groups)) = real(&limits, 3, first.pid()) else { return };
+    let (file, usual, least) = match groups.home.version {
+        Version::V1 => ("cpu.shares", "1024\n", "2\n"),
+        Version::V2 => ("cpu.weight", "100\n", "1\n"),
+    };
+    let weight = |groups: &SessionGroups| fs::read_to_string(groups.desktop.join(file)).unwrap();
+    if groups.home.version == Version::V1 {
+        let quota = fs::read_to_string(groups.desktop.join("cpu.cfs_quota_us")).unwrap();
+        assert_eq!(quota, "150000\n");
+    }
+    assert!(groups.computes.starts_with(&groups.desktop), "the limit holds for these too");
+    assert_eq!(weight(&groups), usual);
+    assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
+    assert_eq!(weight(&groups), least);
+    let computes = request(PriorityGroup::Computes, first.pid());
+    assert_eq!(groups.handle(&computes), Ok(()));
+    assert_eq!(members(&groups.computes).unwrap(), [first.pid()]);
+    assert_eq!(weight(&groups), least, "who computes is not in use");
+    assert_eq!(groups.handle(&request(PriorityGroup::Rest, first.pid())), Ok(()));
+    assert_eq!(weight(&groups), usual);
+    drop(first);
+    wait_until_gone(&places, &[groups.desktop]);
+}
+
+#[test]
+fn a_process_that_got_the_number_of_another_goes_back() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let (first, victim) = (Sleeper::new(UID), Sleeper::new(OTHER_UID));
+    let Some((places, groups)) = real(&Limits::default(), 4, first.pid()) else { return };
+    let before = groups.folder_of(victim.pid()).unwrap();
+    enter(&groups.answers, victim.pid()).unwrap();
+    groups.put_back(victim.pid(), &groups.rest);
+    assert_eq!(groups.folder_of(victim.pid()).unwrap(), groups.answers, "it was not moved there");
+    groups.put_back(victim.pid(), &groups.answers);
+    assert_eq!(groups.folder_of(victim.pid()).unwrap(), before);
+    drop((first, victim));
+    wait_until_gone(&places, &[groups.desktop, groups.computes]);
+}
+
+#[test]
+fn a_login_makes_groups_for_each_desktop_and_keeps_those_that_are_served() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let agent = Sleeper::new(UID);
+    // Says why there are none.
+    let Some((places, groups)) = real(&Limits::default(), 5, agent.pid()) else { return };
+    let parent = groups.desktop.parent().unwrap().to_owned();
+    let mut desktops = Desktops::new(places.clone(), UID);
+    let first = desktops.begin(agent.pid()).unwrap().unwrap();
+    assert_eq!(ask(&first, &request(PriorityGroup::Answers, agent.pid())).unwrap(), Ok(()));
+    desktops.leave(agent.pid()).unwrap();
+    let folder = |number| parent.join(format!("{UID}-{}-{number}", std::process::id()));
+    let second = desktops.begin(agent.pid()).unwrap().unwrap();
+    assert!(folder(1).join(ANSWERS).exists(), "empty, and served");
+    assert!(folder(2).exists() && !folder(5).exists(), "5 has ended");
+    drop((first, second));
+    while desktops.served.iter().any(|(_, thread)| !thread.is_finished()) {
+        thread::yield_now();
+    }
+    let mut all = Vec::new();
+    for number in 3..3 + SERVED_MAX {
+        all.push(desktops.begin(agent.pid()).unwrap().unwrap());
+        assert!(!folder(1).exists() && folder(number).exists());
+    }
+    assert!(desktops.begin(agent.pid()).unwrap().is_none(), "one more is not served");
+    drop((all, agent));
+    wait_until_gone(&places, &[folder(1), folder(2), folder(3)]);
+}
