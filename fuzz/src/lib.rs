@@ -41,6 +41,7 @@ pub const CORE_TARGETS: &[Target] = &[
         seeds: parsers::session_message_seeds,
     },
     Target { name: "files", run: files::channel, seeds: files::channel_seeds },
+    Target { name: "processes", run: parsers::processes, seeds: parsers::processes_seeds },
 ];
 
 /// Every target that was compiled.

@@ -2,6 +2,7 @@
 //! what the part promises. Beside the path. A promise is an assertion; an error is a valid answer
 //! to invalid bytes. Knows the public interfaces only.
 
+use thinc_priority::{self as priority, Plan, Process, Table};
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
@@ -513,4 +514,42 @@ fn clip_conversation() -> Vec<u8> {
 /// Frames of every kind, known or not, with an empty body and with one of small numbers.
 fn plain_frames() -> Vec<Vec<u8>> {
     (1..48u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
+}
+
+/// What the kernel tells of processes, whose names are their own: each line one, read twice with a
+/// second between. Whatever it says, each process has one place.
+pub fn processes(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut plan = Plan::new(100);
+    for (half, now_us) in text.split("\n\n").zip([0, 1_000_000]) {
+        let table = Table::new(half.lines().filter_map(Process::parse));
+        let servers: Vec<u32> = table.iter().take(1).map(|process| process.pid).collect();
+        let typed = table.iter().last().map(|process| process.pid);
+        let root = servers.first().copied().unwrap_or(1);
+        let input = priority::Input { table: &table, root, servers: &servers, typed, now_us };
+        let moves = plan.update(&input);
+        assert!(moves.len() <= table.len());
+        assert_eq!(plan.placed().count(), table.len());
+    }
+}
+
+/// A supervisor, an X server, a terminal with a shell, and a job in it; then the same, later.
+pub fn processes_seeds() -> Vec<Vec<u8>> {
+    let line = |pid: u32, name: &str, parent: u32, terminal: &str, ticks: u32| {
+        format!(
+            "{pid} ({name}) S {parent} {pid} {pid} {terminal} 0 9 0 0 0 {ticks} 0 0 0 20 0 1 0 \
+             {pid} 0 0\n"
+        )
+    };
+    let all = |ticks| {
+        [
+            line(10, "thinc", 1, "0 -1", 1),
+            line(11, "Xorg", 10, "0 -1", 2),
+            line(20, "a (b) c", 10, "0 -1", 3),
+            line(21, "sh", 20, "34816 22", 4),
+            line(22, "make", 21, "34816 22", ticks),
+        ]
+        .concat()
+    };
+    vec![format!("{}\n{}", all(5), all(500)).into_bytes()]
 }

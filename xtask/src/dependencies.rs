@@ -106,6 +106,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "thinc-broker",
             "thinc-desk",
+            "thinc-priority",
             "thinc-session-server",
             "thinc-transport",
             "thinc-protocol",
@@ -145,6 +146,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-broker",
             "thinc-desk",
             "thinc-printing",
+            "thinc-priority",
             "thinc-region",
             "thinc-protocol",
             "thinc-codec-dec",

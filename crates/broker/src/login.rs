@@ -300,6 +300,9 @@ fn start_agent(
     for name in PASSED_ON {
         environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
     }
+    if !limits.priority {
+        environment.push(("THINC_PRIORITY".into(), "off".into()));
+    }
     let agent = Command::new(crate::own_program())
         .args(["broker-part", "agent", "--uid"])
         .arg(account.uid.to_string())

@@ -9,11 +9,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::packets;
 
-/// The environment variable in which the supervisor finds the number of its inherited socket. It is
-/// absent where there are no groups. Who takes the socket sets close-on-exec, and removes the
-/// variable for what it starts.
-pub const VARIABLE: &str = "THINC_PRIORITY_FD";
-
 /// Longest request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 6;
 /// Longest text of a refusal, in bytes.

@@ -63,22 +63,24 @@ impl Usage {
         self.samples[self.samples.len() - 1]
     }
 
-    /// `ticks` more were used until `at_us`.
-    fn add(&mut self, at_us: u64, ticks: u64, ticks_per_second: u64) {
+    /// `ticks` more were used until `at_us`. `wants_more`: a member is ready to run at this moment.
+    fn add(&mut self, at_us: u64, ticks: u64, wants_more: bool, ticks_per_second: u64) {
         let newest = self.newest();
         self.samples.push_back(Sample { at_us, ticks: newest.ticks.saturating_add(ticks) });
         while self.samples.len() > 1 && self.samples[1].at_us + COMPUTES_US <= at_us {
             self.samples.pop_front();
         }
         assert!(self.samples.len() <= SAMPLES_MAX, "a job keeps a bounded number of samples");
-        self.judge(ticks_per_second);
+        self.judge(wants_more, ticks_per_second);
     }
 
-    fn judge(&mut self, ticks_per_second: u64) {
+    fn judge(&mut self, wants_more: bool, ticks_per_second: u64) {
         let long = self.percent(COMPUTES_US, ticks_per_second);
         let rests = self.percent(CEASES_US, ticks_per_second).is_some_and(|p| p < CEASES_PERCENT);
         self.load = match (self.load, long) {
-            (Load::Computes { .. }, _) if rests => {
+            // On a crowded machine one that computes gets little, because it computes: it is ready
+            // to run all the same.
+            (Load::Computes { .. }, _) if rests && !wants_more => {
                 // The windows begin again: what the job used before it ceased would make it compute
                 // again at once.
                 self.samples.drain(..self.samples.len() - 1);
@@ -145,19 +147,20 @@ impl Meter {
             return;
         }
         let mut processes = BTreeMap::new();
-        let mut used_by: BTreeMap<Job, u64> = BTreeMap::new();
+        let mut used_by: BTreeMap<Job, (u64, bool)> = BTreeMap::new();
         for process in table.iter() {
             let (seen, used) = self.see(process, now_us);
             processes.insert(process.pid, seen);
-            let sum = used_by.entry(process.job()).or_default();
+            let (sum, wants_more) = used_by.entry(process.job()).or_default();
             *sum = sum.saturating_add(used);
+            *wants_more |= process.wants_processor;
         }
         let since_us = self.measured_us.unwrap_or(now_us);
         self.jobs.retain(|job, _| used_by.contains_key(job));
-        for (job, used) in used_by {
+        for (job, (used, wants_more)) in used_by {
             let usage = self.jobs.entry(job).or_insert_with(|| Usage::new(since_us));
             if self.measured_us.is_some() {
-                usage.add(now_us, used, self.ticks_per_second);
+                usage.add(now_us, used, wants_more, self.ticks_per_second);
             }
         }
         self.processes = processes;
@@ -229,6 +232,22 @@ mod tests {
         ticks += 29;
         assert_eq!(alone.at(7 * SECOND, ticks), Load::Ceased);
         assert_eq!(alone.at(8 * SECOND, ticks), Load::Ordinary);
+    }
+
+    #[test]
+    fn one_that_computes_and_gets_little_still_computes() {
+        let mut meter = Meter::new(100);
+        let mut at = |second: u64, ticks: u64, wants_processor: bool| {
+            let process = Process::new(1, 0).in_job(7, 8).used(ticks);
+            meter.measure(&Table::new([Process { wants_processor, ..process }]), second * SECOND);
+            meter.load(job())
+        };
+        (0..6).for_each(|second| _ = at(second, second * 100, true));
+        for second in 6..60 {
+            let load = at(second, 500 + second, true);
+            assert!(matches!(load, Load::Computes { .. }), "{second}: {load:?}");
+        }
+        assert_eq!(at(60, 560, false), Load::Ceased);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Process {
     pub foreground: u32,
     /// utime and stime: what all its threads have used, in clock ticks.
     pub cpu_ticks: u64,
+    /// Its first thread runs, or waits for a processor.
+    pub wants_processor: bool,
     /// Clock ticks from the system's start to its own. With `pid` it names one process: the kernel
     /// gives the number to another one later.
     pub started_ticks: u64,
@@ -40,7 +42,8 @@ impl Process {
         let (pid, rest) = stat.split_once('(')?;
         let (name, rest) = rest.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
-        if matches!(fields.next()?, "Z" | "X" | "x") {
+        let state = fields.next()?;
+        if matches!(state, "Z" | "X" | "x") {
             return None;
         }
         // -1 stands for none; the numbers are below 2^22 (PID_MAX_LIMIT).
@@ -63,6 +66,7 @@ impl Process {
             terminal,
             foreground,
             cpu_ticks: user.saturating_add(system),
+            wants_processor: state == "R",
             started_ticks,
             name: name.to_owned(),
         })
@@ -133,6 +137,7 @@ impl Process {
             terminal: 0,
             foreground: 0,
             cpu_ticks: 0,
+            wants_processor: false,
             started_ticks: u64::from(pid),
             name: format!("p{pid}"),
         }
@@ -178,6 +183,7 @@ mod tests {
             terminal: 34816,
             foreground: 1240,
             cpu_ticks: 187,
+            wants_processor: false,
             started_ticks: 987_654,
             name: "vi".to_owned(),
         };
@@ -191,6 +197,7 @@ mod tests {
         {
             let process = Process::parse(&line(name, 'R')).expect(name);
             assert_eq!((process.name.as_str(), process.pid, process.parent), (name, 1234, 1200));
+            assert!(process.wants_processor);
         }
     }
 

@@ -52,6 +52,7 @@ use crate::opening::Opening;
 use crate::preferences::keeper::Keeper;
 use crate::recorder::Recorder;
 use crate::share::Sharing;
+use crate::typed::Attention;
 use crate::worker::Encoded;
 use crate::xsettings;
 use crate::{SessionConfig, SessionError};
@@ -99,6 +100,7 @@ pub(crate) struct Actor {
     opening: OpeningState,
     preferences: PreferencesState,
     expiry: Expiry,
+    attention: Option<Attention>,
     encoder: JobEncoder,
     sound: SoundState,
     start: Instant,
@@ -167,6 +169,7 @@ impl Actor {
             opening: OpeningState::new(config.opening),
             preferences: PreferencesState::new(Keeper::start(events)),
             expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
+            attention: config.priority.then(|| Attention::start(&config.display)),
             encoder,
             sound,
             start,
@@ -229,6 +232,9 @@ impl Actor {
             let more = self.serve_viewers();
             // The reason of what it closes is sent in the next turn, and not at the next event.
             let more = self.enforce_time_outs() || more;
+            if let Some(attention) = &mut self.attention {
+                attention.handle_time(now);
+            }
             if let Some(why) = self.unused() {
                 return Err(SessionError::Unused(why));
             }
@@ -284,6 +290,7 @@ impl Actor {
                 .chain(self.clipboard.deadline())
                 .chain(self.people.deadline())
                 .chain(self.expiry.deadline())
+                .chain(self.attention.as_ref().and_then(Attention::deadline))
                 .chain(self.files_deadline())
                 .min()
                 .map(instant),
@@ -325,7 +332,13 @@ impl Actor {
                 let now = self.now();
                 self.driver.start_trace(stream, now);
             }
-            Event::Sound(frame) => self.handle_sound(&frame),
+            Event::Sound(frame) => {
+                let now = self.now();
+                if let Some(attention) = &mut self.attention {
+                    attention.handle_sound(now);
+                }
+                self.handle_sound(&frame);
+            }
             Event::Recorded(is_recorded) => self.handle_recorded(is_recorded),
             Event::Players(players) => self.core.handle_players(players),
             Event::Selection(event) => {
@@ -341,7 +354,11 @@ impl Actor {
         let id = opened.id;
         info!(connection = id.0, "{}: connected", opened.label);
         self.handle_reading_of_connection(opened.reading.clone());
-        let connection = ViewerConnection::new(opened, self.encoder.renderer(), self.now());
+        let now = self.now();
+        if let Some(attention) = &mut self.attention {
+            attention.handle_person(now);
+        }
+        let connection = ViewerConnection::new(opened, self.encoder.renderer(), now);
         let full = self.connections.len() >= VIEWERS_MAX;
         self.connections.insert(id, connection);
         if full {
@@ -508,6 +525,9 @@ impl Actor {
                 ViewerMessage::Input(input) => {
                     self.people.handle_input(&mut self.core, viewer, input.event);
                     self.expiry.handle_input(now);
+                    if let Some(attention) = &mut self.attention {
+                        attention.handle_input(&input.event, now);
+                    }
                     continue;
                 }
                 ViewerMessage::ClipPolicy(directions) => {

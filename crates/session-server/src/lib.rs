@@ -39,6 +39,7 @@ mod share;
 pub mod sound;
 mod sound_encoders;
 mod title;
+mod typed;
 mod video;
 pub mod websocket;
 mod webtransport;
@@ -73,6 +74,7 @@ pub use share::{
 pub use thinc_h264::Library as VideoEncoder;
 pub use thinc_ring::XorgConf;
 pub use title::{TITLE_RULE, title};
+pub use typed::{NEWS_BYTES_MAX, SessionNews};
 pub use video::VideoConfig;
 
 /// What the session process prints once viewers can connect.
@@ -123,6 +125,8 @@ pub struct SessionConfig {
     /// When a person opens the session, and it is shown elsewhere; what they prefer, and what a
     /// broker's administrator has chosen, go before it.
     pub opening: Opening,
+    /// Tell the supervisor who is there, and which program they type into; see [`SessionNews`].
+    pub priority: bool,
     /// The session ends after so long without input.
     pub end_idle: Option<Duration>,
     /// The session ends after so long without a viewer.

@@ -75,6 +75,13 @@ pub(crate) enum Command {
     Send(SendFiles),
     /// Call a session something else, in lists and in the titles of viewers
     Rename(Rename),
+    /// Show which programs of a session answer its person, which compute, and what was moved why
+    ///
+    /// While somebody types, what answers them gets the processor first: the X server, thinc, and
+    /// the program whose window is typed into. A program in the background that uses a processor
+    /// for seconds goes behind everything else, and so does a session that nobody uses. See
+    /// --priority of `thinc help serve`.
+    Top(Top),
     /// End a session and everything in it
     Stop(Stop),
     /// Record what a session draws, and replay, redact or describe such a recording
@@ -250,6 +257,16 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_MICROPHONE")]
     pub(crate) microphone: Switch,
+    /// Whether what answers the person who types gets the processor first
+    ///
+    /// Programs in the background that use a processor for seconds go behind it, and all of the
+    /// session behind others while nobody uses it. `thinc top` shows who is where and why. This
+    /// uses the control groups of `thinc broker`. Without one, background programs that compute,
+    /// and were never typed into, get a lower priority (nice 19), and no more: the kernel may not
+    /// let them leave it again.
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
+    #[arg(env = "THINC_PRIORITY")]
+    pub(crate) priority: Switch,
     /// Order in which changes are sent: shortest remaining first, or in the order of drawing, for
     /// comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
@@ -269,6 +286,10 @@ pub(crate) struct Serve {
     /// the actual one
     #[arg(long, hide = true)]
     pub(crate) oracle: bool,
+    /// Standard input is a socket to the login process that has made control groups for this
+    /// session
+    #[arg(long, hide = true)]
+    pub(crate) priority_socket: bool,
     /// This process is the supervisor that --detach started
     #[arg(long, hide = true)]
     pub(crate) supervise: bool,
@@ -587,6 +608,20 @@ pub(crate) struct Rename {
     /// What it is called: at most 64 bytes, and no other session of yours is called so. Without it,
     /// the session is called by its name again
     pub(crate) title: Option<String>,
+}
+
+/// Show processes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Top {
+    /// The session; not needed if only one is running
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Option<String>,
+    /// Print it once, instead of again every two seconds until Ctrl-C
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, once
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// End a session.

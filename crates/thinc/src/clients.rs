@@ -11,7 +11,7 @@ use thinc_session_server::{ShareRequest, TITLE_RULE, title};
 
 use crate::MainError;
 use crate::cli::{Link, List, Rename, Stop};
-use crate::control::{Answer, LINE_BYTES_MAX, Request, Status};
+use crate::control::{ANSWER_BYTES_MAX, Answer, Request, Status};
 use crate::terminal::print;
 use crate::{runtime_dir, share};
 
@@ -20,7 +20,7 @@ use crate::{runtime_dir, share};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn send_request(
+pub(crate) fn send_request(
     name: &str,
     request: &Request,
 ) -> Result<(Answer, BufReader<UnixStream>), MainError> {
@@ -36,7 +36,7 @@ fn send_request(
     (&stream).write_all(&line)?;
     let mut reader = BufReader::new(stream);
     let mut answer = String::new();
-    reader.by_ref().take(LINE_BYTES_MAX as u64).read_line(&mut answer)?;
+    reader.by_ref().take(ANSWER_BYTES_MAX as u64).read_line(&mut answer)?;
     match serde_json::from_str(&answer) {
         Ok(Answer::Error(error)) => Err(error.into()),
         Ok(answer) => Ok((answer, reader)),

@@ -1,5 +1,5 @@
-//! Requests of `thinc list`, `link`, `rename` and `stop` to a supervisor, and the answers: one
-//! line of JSON each. From clients.rs, over a Unix socket in the session's private folder, to
+//! Requests of `thinc list`, `link`, `rename`, `top` and `stop` to a supervisor, and the answers:
+//! one line of JSON each. From clients.rs, over a Unix socket in the session's private folder, to
 //! supervisor.rs. Knows requests, answers and limits; the kernel tells that the client is the same
 //! user (SO_PEERCRED).
 
@@ -15,10 +15,14 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
+use crate::priority::PriorityStatus;
 use crate::terminal::print_error;
 
-/// Longest line in either direction, in bytes.
-pub(crate) const LINE_BYTES_MAX: usize = 8192;
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8192;
+/// Longest answer, in bytes: to `Priority`, with all that it lists. A new socket's buffer takes it
+/// whole.
+pub(crate) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Most connections on the control socket at one time, and how long a request may take to arrive.
 const CONNECTIONS_MAX: usize = 16;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +50,8 @@ pub(crate) enum Request {
         /// As `thinc_session_server::title` keeps it.
         title: Option<String>,
     },
+    /// Which processes answer, which compute.
+    Priority,
     /// End the session; the connection closes once everything has ended.
     Stop,
 }
@@ -60,6 +66,8 @@ pub(crate) enum Answer {
     Link(String),
     /// To `Rename`.
     Renamed,
+    /// To `Priority`.
+    Priority(PriorityStatus),
     /// To `Stop`.
     Stopping,
     /// The request was invalid, or could not be met.
@@ -159,7 +167,7 @@ async fn read_request(stream: UnixStream) -> Option<(Request, UnixStream)> {
     }
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
-    (&mut reader).take(LINE_BYTES_MAX as u64).read_line(&mut line).await.ok()?;
+    (&mut reader).take(REQUEST_BYTES_MAX as u64).read_line(&mut line).await.ok()?;
     match serde_json::from_str(&line) {
         Ok(request) => Some((request, reader.into_inner())),
         Err(error) => {

@@ -13,8 +13,8 @@ use tokio::process::Command;
 use crate::cli::{Serve, Switch};
 use crate::printing::Printing;
 use crate::runtime_dir::RuntimeDir;
+use crate::serve_error::ServeError;
 use crate::sound::SoundServer;
-use crate::supervisor::ServeError;
 
 /// The process's services.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 //! its output until it is ready. From the user's shell, to a supervisor that no terminal can hang
 //! up. Knows one pipe and the marker that ends it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use rustix::process::setsid;
-use rustix::stdio::{dup2_stderr, dup2_stdout};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::terminal::print;
 use crate::{MainError, search};
@@ -54,6 +55,14 @@ pub(crate) fn wait_until_ready(
 pub(crate) fn leave_terminal() -> Result<(), MainError> {
     setsid()?;
     Ok(())
+}
+
+/// In the supervisor, before it starts anything: the socket that it was given as standard input,
+/// which no other process inherits then.
+pub(crate) fn take_stdin() -> io::Result<OwnedFd> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    Ok(socket)
 }
 
 /// In the supervisor, when it is ready: releases the waiting process, and redirects its own output

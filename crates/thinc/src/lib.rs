@@ -18,16 +18,19 @@ mod log;
 mod pipewire;
 mod port;
 mod printing;
+mod priority;
 mod processes;
 mod restarts;
 mod runtime_dir;
 mod search;
 mod send;
+mod serve_error;
 mod share;
 mod sound;
 mod stdio;
 mod supervisor;
 mod terminal;
+mod top;
 mod trace;
 mod window_manager;
 mod xauthority;
@@ -57,6 +60,7 @@ pub fn main() -> ExitCode {
         cli::Command::Send(files) => send::send(&files),
         cli::Command::Rename(rename) => clients::rename(&rename),
         cli::Command::Stop(stop) => clients::stop(&stop),
+        cli::Command::Top(options) => top::top(&options),
         cli::Command::Trace(trace) => trace::trace(&trace.command),
         cli::Command::Session(session) => match &session.config {
             Some(config) => thinc_session_server::main(config).map_err(Into::into),

@@ -23,7 +23,8 @@ use crate::processes::{Process, wait};
 use crate::restarts::Restarts;
 use crate::runtime_dir::{PIPEWIRE_SOCKET, PULSE_SOCKET, RuntimeDir, RuntimeError};
 use crate::search;
-use crate::supervisor::{ServeError, write_private};
+use crate::serve_error::ServeError;
+use crate::supervisor::write_private;
 use crate::terminal::print_error;
 
 /// Deaths in a row after which there is no PipeWire any more: programs that wait for it would

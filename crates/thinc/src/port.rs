@@ -16,7 +16,8 @@ use thinc_transport::{DEFAULT_PORT, Link, Scheme, SpkiPin};
 
 use crate::cli::{Listen, Quic, Serve};
 use crate::runtime_dir::RuntimeDir;
-use crate::supervisor::{ServeError, absolute};
+use crate::serve_error::ServeError;
+use crate::supervisor::absolute;
 use crate::terminal::print_error;
 
 /// Ports that are tried, from the default one on, if no address was given.

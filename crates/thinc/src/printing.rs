@@ -12,7 +12,7 @@ use thinc_session_server::PrintingConfig;
 
 use crate::log::create_folder;
 use crate::runtime_dir::{IPP_SOCKET, PRINT_SOCKET, RuntimeDir};
-use crate::supervisor::ServeError;
+use crate::serve_error::ServeError;
 
 /// Printers of the user's own session. Without a printer of this one, programs keep them.
 const SERVER_VARIABLE: &str = "CUPS_SERVER";

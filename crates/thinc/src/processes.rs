@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::descendants;
 use crate::pipewire::PipeWire;
+use crate::priority::Priority;
 use crate::terminal::print_error;
 use crate::xauthority::Xauthority;
 
@@ -35,6 +36,7 @@ pub(crate) struct Processes {
     pub(crate) session: Option<Process>,
     pub(crate) desk: Option<Process>,
     pub(crate) pipewire: PipeWire,
+    pub(crate) priority: Priority,
     pub(crate) window_manager: Option<Process>,
     pub(crate) command: Option<Process>,
     pub(crate) xauthority: Option<Xauthority>,
@@ -62,6 +64,15 @@ pub(crate) async fn wait(process: &mut Option<Process>) -> ExitStatus {
 }
 
 impl Processes {
+    /// Those that answer everybody, whatever program is used: this one, what serves the screen and
+    /// the sound, and what gives windows the focus.
+    pub(crate) fn servers(&self) -> Vec<u32> {
+        let id = |process: &Option<Process>| process.as_ref()?.child.id();
+        let Processes { xorg, session, desk, window_manager, pipewire, .. } = self;
+        let own = [xorg, session, desk, window_manager].map(id);
+        own.into_iter().chain([pipewire.id(), Some(std::process::id())]).flatten().collect()
+    }
+
     /// Ends all processes: the session process, which tells the viewers, and the applications, then
     /// the X server and the desk.
     pub(crate) async fn end(&mut self) {

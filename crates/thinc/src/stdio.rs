@@ -7,14 +7,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::FdFlags;
-use thinc_broker::priority_groups;
 use thinc_transport::offer::{self, OfferRequest, UdpPorts};
 use thinc_transport::stdio::{EXIT_NO_SESSION, GREETING, unescape};
 
@@ -124,8 +122,8 @@ pub(crate) enum Runs<'a> {
 }
 
 /// Starts the session, in the background and without a port. If several do so at the same moment,
-/// all connect to one of them. The supervisor inherits the socket `priority`, if there is one
-/// (priority_groups.rs): the caller starts nothing else meanwhile.
+/// all connect to one of them. The supervisor gets the socket `priority`, if there is one
+/// (priority_groups.rs), as standard input.
 pub(crate) fn start(
     name: &str,
     size: Option<(u32, u32)>,
@@ -136,6 +134,9 @@ pub(crate) fn start(
     loop {
         let mut serve = Command::new(search::installed_program());
         serve.args(["serve", "--supervise", "--listen", "none", "--name", name]);
+        if priority.is_some() {
+            serve.arg("--priority-socket");
+        }
         if let Some((width, height)) = size {
             serve.arg("--size").arg(format!("{width}x{height}"));
         }
@@ -144,7 +145,10 @@ pub(crate) fn start(
             Runs::Desktop(name) => serve.arg(format!("--desktop={name}")),
         };
         serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut supervisor = spawn_with(&mut serve, priority)?;
+        if let Some(socket) = priority {
+            serve.stdin(socket.try_clone_to_owned()?);
+        }
+        let mut supervisor = serve.spawn()?;
         let mut output = supervisor.stderr.take().ok_or("no pipe")?;
         // The supervisor closes both pipes when it is ready.
         let output = thread::spawn(move || {
@@ -171,19 +175,6 @@ pub(crate) fn start(
             output => output.into(),
         });
     }
-}
-
-/// Spawns a supervisor. The socket is open in it, and in no other process that is started later.
-fn spawn_with(serve: &mut Command, priority: Option<BorrowedFd<'_>>) -> io::Result<Child> {
-    let Some(socket) = priority else {
-        // That of a session from within which this is called.
-        return serve.env_remove(priority_groups::VARIABLE).spawn();
-    };
-    serve.env(priority_groups::VARIABLE, socket.as_raw_fd().to_string());
-    rustix::io::fcntl_setfd(socket, FdFlags::empty())?;
-    let spawned = serve.spawn();
-    rustix::io::fcntl_setfd(socket, FdFlags::CLOEXEC)?;
-    spawned
 }
 
 /// Copies bytes in both directions, with blocking threads: the session process decides what waits.

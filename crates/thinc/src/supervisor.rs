@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
@@ -14,9 +14,7 @@ use std::time::Duration;
 use thinc_session_server::log;
 use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig, TITLE_RULE, title as title_of};
 use thinc_transport::Scheme;
-use thinc_transport::identity::IdentityError;
 use thinc_transport::token::{SessionSecret, random};
-use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStdout, Command};
@@ -31,11 +29,13 @@ use crate::log::{Log, create_folder, last_lines};
 use crate::pipewire::PipeWire;
 use crate::port::{Port, now_s, portless_config};
 use crate::printing::Printing;
+use crate::priority::Priority;
 use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
 use crate::restarts::Restarts;
-use crate::runtime_dir::{DESK_SOCKET, RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
-use crate::search::{self, SearchError};
+use crate::runtime_dir::{DESK_SOCKET, RuntimeDir, SHARE_SOCKET, TRACE_SOCKET};
+use crate::search;
 use crate::send::SOCKET_VARIABLE;
+use crate::serve_error::ServeError;
 use crate::sound;
 use crate::terminal::{print, print_error};
 use crate::xauthority::{HostName, Xauthority};
@@ -74,90 +74,6 @@ const REMOVED_ENVIRONMENT: [&str; 20] = [
     "SSH_ORIGINAL_COMMAND",
     "SSH_TTY",
 ];
-
-/// Why there is no session, or why it ended.
-#[derive(Debug, Error)]
-pub(crate) enum ServeError {
-    /// The runtime folder.
-    #[error(transparent)]
-    Runtime(#[from] RuntimeError),
-    /// Something is not installed.
-    #[error(transparent)]
-    Search(#[from] SearchError),
-    /// The key and the certificate.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-    /// The environment names no folder for the state.
-    #[error(
-        "neither XDG_STATE_HOME nor HOME is set to an absolute path: no folder for the key and \
-            the logs"
-    )]
-    NoStateHome,
-    /// A file cannot be written.
-    #[error("cannot {what} {}: {error}", .path.display())]
-    File {
-        /// "write", "create", …
-        what: &'static str,
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The given port is in use.
-    #[error(
-        "{0} is in use by another program (or another session: see `thinc list`); choose another \
-            port with --listen"
-    )]
-    PortInUse(SocketAddr),
-    /// All default ports are in use.
-    #[error("the ports {0} to {1} on 127.0.0.1 are all in use; choose one with --listen")]
-    PortsInUse(u16, u16),
-    /// Listening failed otherwise.
-    #[error("cannot listen on {0}: {1}")]
-    Listen(SocketAddr, io::Error),
-    /// `--public` is not a host.
-    #[error("--public {0}: {1}")]
-    Public(String, thinc_transport::LinkError),
-    /// A program could not be started.
-    #[error("cannot start {0}: {1}")]
-    Start(&'static str, io::Error),
-    /// Each display number is taken.
-    #[error("no display number for the X server: see /tmp/.X*-lock")]
-    NoDisplay,
-    /// Xorg did not start.
-    #[error("the X server did not start ({status}); the end of {}:{lines}", .log.display())]
-    XorgStart {
-        /// How it ended, or that it did not.
-        status: String,
-        /// Its log.
-        log: PathBuf,
-        /// The end of it.
-        lines: String,
-    },
-    /// Xorg ended while the session ran.
-    #[error("the X server ended by itself ({status}); the end of {}:{lines}", .log.display())]
-    XorgEnd {
-        /// How.
-        status: ExitStatus,
-        /// Its log.
-        log: PathBuf,
-        /// The end of it.
-        lines: String,
-    },
-    /// The session process did not start.
-    #[error("the session process did not start ({status}); the end of {}:{lines}", .log.display())]
-    SessionStart {
-        /// How it ended, or that it did not.
-        status: String,
-        /// Its log.
-        log: PathBuf,
-        /// The end of it.
-        lines: String,
-    },
-    /// Signals cannot be caught.
-    #[error("cannot wait for signals: {0}")]
-    Signals(io::Error),
-}
 
 /// How a session ended in order.
 enum SessionEnd {
@@ -208,8 +124,13 @@ async fn run(options: Serve) -> Result<SessionEnd, ServeError> {
 
     descendants::adopt();
     let detached = options.supervise;
+    let priority = match options.priority_socket {
+        true => Some(detach::take_stdin().map_err(ServeError::PrioritySocket)?),
+        false => None,
+    };
+    let priority = Priority::open(options.priority, priority);
     let context = prepare(options)?;
-    let mut processes = Processes::default();
+    let mut processes = Processes { priority, ..Processes::default() };
     if context.desk.sound.is_some() {
         processes.pipewire = PipeWire::open(&context.folder)?;
     }
@@ -491,6 +412,7 @@ impl SessionContext {
             share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
             opening: self.options.opening,
+            priority: processes.priority.is_on(),
             end_idle: self.options.end_idle,
             end_disconnected: self.options.end_disconnected,
             metrics: self.options.metrics,
@@ -538,7 +460,10 @@ impl SessionContext {
     }
 
     /// Starts a session process. Viewers may connect from now on: they wait in the open socket.
-    fn spawn_session(&self, processes: &mut Processes) -> Result<ChildStdout, ServeError> {
+    fn spawn_session(
+        &self,
+        processes: &mut Processes,
+    ) -> Result<BufReader<ChildStdout>, ServeError> {
         let log = self.open_log("session.log", processes.restarts)?;
         let start = |error| ServeError::Start("the session process", error);
         let mut command = self.own_program();
@@ -564,7 +489,7 @@ impl SessionContext {
             child.stderr.take().expect("its output is piped"),
         );
         processes.session = Some(Process { child, log: tokio::spawn(log.copy_from(err)) });
-        Ok(out)
+        Ok(BufReader::new(out))
     }
 
     /// Starts a desk. Its sockets are open already: nobody has to wait for it.
@@ -590,19 +515,20 @@ impl SessionContext {
     /// Starts the first session process and waits until it serves viewers.
     async fn start_session(&self, processes: &mut Processes) -> Result<(), ServeError> {
         self.write_session_config(processes)?;
-        let out = self.spawn_session(processes)?;
+        let mut out = self.spawn_session(processes)?;
         let mut line = String::new();
-        let status =
-            match timeout(SESSION_START_TIMEOUT, BufReader::new(out.take(64)).read_line(&mut line))
-                .await
-            {
-                Ok(Ok(1..)) if line == thinc_session_server::READY_LINE => return Ok(()),
-                Ok(_) => match timeout(TERMINATE_TIMEOUT, wait(&mut processes.session)).await {
-                    Ok(status) => status.to_string(),
-                    Err(_) => "it did not report that it is ready".to_owned(),
-                },
-                Err(_) => format!("not ready within {SESSION_START_TIMEOUT:?}"),
-            };
+        let mut first = (&mut out).take(64);
+        let status = match timeout(SESSION_START_TIMEOUT, first.read_line(&mut line)).await {
+            Ok(Ok(1..)) if line == thinc_session_server::READY_LINE => {
+                processes.priority.listen(out);
+                return Ok(());
+            }
+            Ok(_) => match timeout(TERMINATE_TIMEOUT, wait(&mut processes.session)).await {
+                Ok(status) => status.to_string(),
+                Err(_) => "it did not report that it is ready".to_owned(),
+            },
+            Err(_) => format!("not ready within {SESSION_START_TIMEOUT:?}"),
+        };
         let log = self.logs.join("session.log");
         Err(ServeError::SessionStart { status, lines: last_lines(&log, 8, |_| true), log })
     }
@@ -820,6 +746,8 @@ async fn run_processes(
         let (xorg, session) = (&mut processes.xorg, &mut processes.session);
         let (desk, pipewire) = (&mut processes.desk, &mut processes.pipewire);
         let (window_manager, command) = (&mut processes.window_manager, &mut processes.command);
+        let priority = &mut processes.priority;
+        let measure = priority.due();
         tokio::select! {
             status = wait(window_manager) => {
                 processes.window_manager = None;
@@ -886,15 +814,20 @@ async fn run_processes(
             () = restarts.due() => {
                 processes.restarts += 1;
                 match context.spawn_session(processes) {
-                    // Keep the reading end open and drain it: its output must not fail.
-                    Ok(mut out) => drop(tokio::spawn(async move {
-                        out.read_to_end(&mut Vec::new()).await
-                    })),
+                    Ok(out) => processes.priority.listen(out),
                     Err(error) => {
                         print_error(&format!("thinc: {error}"));
                         restarts.failed();
                     }
                 }
+            }
+            event = priority.event() => {
+                let servers = processes.servers();
+                processes.priority.handle(event, &servers);
+            }
+            () = measure => {
+                let servers = processes.servers();
+                processes.priority.measure(&servers);
             }
             _ = child_ended.recv() => {
                 let id = |process: &Option<Process>| process.as_ref()?.child.id();
@@ -916,6 +849,7 @@ async fn run_processes(
                     Request::Revoke { native: true } => context.revoke(processes, Scheme::Thinc),
                     Request::Revoke { native: false } => context.revoke(processes, Scheme::Https),
                     Request::Rename { title } => context.rename(processes, title),
+                    Request::Priority => Answer::Priority(processes.priority.status()),
                     Request::Stop => Answer::Stopping,
                 };
                 let mut line = serde_json::to_vec(&answer).expect("strings and numbers are JSON");

@@ -98,6 +98,9 @@ impl Actor {
         let now = self.now();
         let is_viewed = self.connections.values().any(|connection| connection.viewer.is_some());
         self.expiry.set_viewed(is_viewed, now);
+        if let Some(attention) = &mut self.attention {
+            attention.set_viewed(is_viewed, now);
+        }
         match self.expiry.poll(now)? {
             Due::Warning(text) => {
                 self.show_notice(&text);

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::broker::{Account, Broker, is_skipped, logged_in, post, start};
+use crate::broker_admin::viewer_of;
 use crate::broker_desktops::{start_chosen, started};
 use crate::harness::{Browser, wait_until};
 
@@ -222,23 +223,16 @@ fn a_desktop_has_groups_that_its_supervisor_can_ask_for_and_nobody_else() {
         eprintln!("skipped: {line}");
         return;
     }
-    let variable = |pid: u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
-        let mut all = environment.split(|&byte| byte == 0);
-        let value = all.find_map(|line| line.strip_prefix(b"THINC_PRIORITY_FD="))?;
-        Some(String::from_utf8(value.to_vec()).unwrap())
-    };
     let supervisor = process_of(&anna, "serve --supervise .*--name desk");
-    let agent = process_of(&anna, "broker-part agent");
-    let number = variable(supervisor).expect("the supervisor has a socket");
-    let socket = fs::read_link(format!("/proc/{supervisor}/fd/{number}")).unwrap();
-    assert!(socket.to_str().unwrap().starts_with("socket:"), "{socket:?}");
-    assert_eq!(variable(agent), None);
-    let of_agent = || {
-        let all = fs::read_dir(format!("/proc/{agent}/fd")).unwrap().flatten();
-        all.filter_map(|entry| fs::read_link(entry.path()).ok()).collect::<Vec<_>>()
+    let has_socket = |pid: u32| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        arguments.split(|&byte| byte == 0).any(|word| word == b"--priority-socket")
     };
-    wait_until("the agent has closed it", || (!of_agent().contains(&socket)).then_some(()));
+    assert!(has_socket(supervisor));
+    let session = process_of(&anna, "thinc session --config");
+    // Nothing that it starts inherits it.
+    let standard_input = fs::read_link(format!("/proc/{supervisor}/fd/0")).unwrap();
+    assert_eq!(standard_input.to_str(), Some("/dev/null"));
     let (foreground, _) = group(supervisor, "cpu").unwrap();
     let parent = foreground.parent().unwrap();
     let name = foreground.file_name().unwrap().to_str().unwrap().to_owned();
@@ -246,6 +240,19 @@ fn a_desktop_has_groups_that_its_supervisor_can_ask_for_and_nobody_else() {
     assert!(parent.ends_with("thinc/fg"), "{parent:?}");
     let background = parent.with_file_name("bg").join(&name);
     assert!(background.exists(), "no limit is set");
+    // Who opens the desktop brings what serves them before all others, for as long as they are
+    // there, and again when they come back.
+    let is_in = |group: &Path| {
+        let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        processes.lines().any(|line| line == session.to_string())
+    };
+    let answers = foreground.join("answers");
+    let viewer = viewer_of(&broker, &anna);
+    wait_until("it answers", || is_in(&answers).then_some(()));
+    drop(viewer);
+    wait_until("they have left", || is_in(&background).then_some(()));
+    let _viewer = viewer_of(&broker, &anna);
+    wait_until("it answers again", || is_in(&answers).then_some(()));
     drop(anna);
     wait_until("nothing is left", || (!foreground.exists() && !background.exists()).then_some(()));
 
@@ -253,7 +260,9 @@ fn a_desktop_has_groups_that_its_supervisor_can_ask_for_and_nobody_else() {
     let otto = broker.account();
     assert_eq!(start(&logged_in(&broker, &otto)), "desk");
     let supervisor = process_of(&otto, "serve --supervise .*--name desk");
-    assert_eq!(variable(supervisor), None);
+    assert!(!has_socket(supervisor));
+    let environment = fs::read(format!("/proc/{supervisor}/environ")).unwrap();
+    assert!(environment.split(|&byte| byte == 0).any(|one| one == b"THINC_PRIORITY=off"));
     let (own, _) = group(supervisor, "cpu").unwrap();
     assert!(!own.to_str().unwrap().contains("/thinc/fg/"), "{own:?}");
 }

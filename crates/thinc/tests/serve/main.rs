@@ -25,6 +25,7 @@ mod opening;
 mod pipewire;
 mod preferences;
 mod printing;
+mod priority;
 mod quic;
 mod sharing;
 mod sound;

@@ -1,0 +1,287 @@
+//! Beside supervisor.rs: gives the processor to what answers the session's person before what
+//! computes. From the session process, which says who is there and which program they type into
+//! (news), and from /proc, through thinc-priority, which decides, to groups.rs, which moves
+//! processes. Knows when to measure; never how the kernel divides its time.
+
+mod groups;
+mod processes;
+pub(crate) mod status;
+
+use std::collections::{HashSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use thinc_priority::{Group, Input, Move, Plan, Reason};
+use thinc_session_server::{NEWS_BYTES_MAX, SessionNews};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::ChildStdout;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::cli::Switch;
+use crate::terminal::print_error;
+
+pub(crate) use status::PriorityStatus;
+
+use groups::{Answer, Groups};
+use status::{Moved, Waits};
+
+/// While a person is there; what computes is found after 5 s (thinc-priority).
+const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+/// A session that nobody has opened so long after its process has started goes behind others.
+const UNOPENED: Duration = Duration::from_secs(60);
+/// Another program may be typed into this often; the table of processes is read no more often.
+const MEASURE_INTERVAL_MIN: Duration = Duration::from_millis(250);
+/// Moves that `thinc top` shows.
+const MOVES_KEPT: usize = 24;
+/// News that may wait; the session process waits for more room.
+const NEWS_QUEUED_MAX: usize = 16;
+
+/// What happens to it.
+pub(crate) enum Event {
+    /// The session process says so.
+    News(SessionNews),
+    /// A process was moved, or not.
+    Answer(Answer),
+}
+
+/// Who is there, and what belongs where.
+pub(crate) struct Priority {
+    groups: Groups,
+    plan: Plan,
+    waits: Waits,
+    is_present: bool,
+    /// All of the session is behind others.
+    is_behind: bool,
+    typed: Option<u32>,
+    /// The window manager, where it is the desktop's own.
+    manager: Option<u32>,
+    /// What was typed into before: programs of which a person knows that they are slow.
+    was_typed: HashSet<u32>,
+    measured_at: Option<Instant>,
+    measure_at: Option<Instant>,
+    began: Instant,
+    news: Option<mpsc::Receiver<SessionNews>>,
+    moved: VecDeque<Moved>,
+    /// A refusal of the kernel's was told: the next ones are as good as the same.
+    has_told: bool,
+}
+
+impl Default for Priority {
+    /// As with `--priority off`.
+    fn default() -> Priority {
+        Priority {
+            groups: Groups::Off,
+            plan: Plan::new(processes::TICKS_PER_SECOND),
+            waits: Waits::default(),
+            is_present: false,
+            is_behind: false,
+            typed: None,
+            manager: None,
+            was_typed: HashSet::new(),
+            measured_at: None,
+            measure_at: None,
+            began: Instant::now(),
+            news: None,
+            moved: VecDeque::new(),
+            has_told: false,
+        }
+    }
+}
+
+impl Priority {
+    /// Finds what this process may do. `socket`: to the login process, if that has made control
+    /// groups for this session.
+    pub(crate) fn open(switch: Switch, socket: Option<OwnedFd>) -> Priority {
+        match switch {
+            Switch::Off => Priority::default(),
+            Switch::On => Priority { groups: Groups::open(socket), ..Priority::default() },
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self.groups, Groups::Off)
+    }
+
+    /// Reads what a session process says after it is ready; it must never have to wait for a
+    /// reader, nor find none.
+    pub(crate) fn listen(&mut self, mut out: BufReader<ChildStdout>) {
+        let (sender, receiver) = mpsc::channel(NEWS_QUEUED_MAX);
+        self.news = Some(receiver);
+        // One that was restarted knows of nobody until they are back.
+        self.is_present = false;
+        (self.typed, self.manager) = (None, None);
+        self.measure_at = self.is_on().then(|| Instant::now() + UNOPENED);
+        tokio::spawn(async move {
+            let mut line = String::new();
+            loop {
+                line.clear();
+                match (&mut out).take(NEWS_BYTES_MAX).read_line(&mut line).await {
+                    Ok(1..) => {}
+                    _ => break,
+                }
+                if let Ok(news) = serde_json::from_str(&line) {
+                    // Without a receiver another session process has taken over.
+                    let _ = sender.send(news).await;
+                }
+            }
+        });
+    }
+
+    /// What [`Priority::handle`] takes; never anything without a session process.
+    pub(crate) async fn event(&mut self) -> Event {
+        tokio::select! {
+            news = next(&mut self.news) => Event::News(news),
+            answer = self.groups.answered() => Event::Answer(answer),
+        }
+    }
+
+    /// Until [`Priority::measure`] is due.
+    pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
+        let at = self.measure_at;
+        async move {
+            match at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// `servers` are the processes that answer everybody: the X server, the session process, …
+    pub(crate) fn handle(&mut self, event: Event, servers: &[u32]) {
+        match event {
+            Event::News(SessionNews::Present(true)) => {
+                self.is_present = true;
+                self.is_behind = false;
+            }
+            Event::News(SessionNews::Present(false)) => {
+                self.is_present = false;
+                return self.leave();
+            }
+            Event::News(SessionNews::Typed(pid)) => {
+                self.typed = Some(pid);
+                self.was_typed.insert(pid);
+            }
+            Event::News(SessionNews::Manager(pid)) => self.manager = Some(pid),
+            Event::Answer(Answer::Moved(pid, Err(error))) => return self.refused(pid, &error),
+            Event::Answer(Answer::Left(Err(error)) | Answer::Ended(error)) => {
+                return self.tell_once(&format!("thinc: the session keeps its priority: {error}"));
+            }
+            Event::Answer(Answer::Left(Ok(()))) => {
+                self.is_behind = !self.is_present;
+                return;
+            }
+            Event::Answer(Answer::Moved(_, Ok(()))) => return,
+        }
+        match self.measured_at.map(|at| at + MEASURE_INTERVAL_MIN) {
+            Some(at) if at > Instant::now() => self.measure_at = Some(at),
+            _ => self.measure(servers),
+        }
+    }
+
+    /// Moves what belongs elsewhere now.
+    pub(crate) fn measure(&mut self, servers: &[u32]) {
+        if !self.is_present {
+            return self.leave();
+        }
+        if self.groups.is_busy() {
+            self.measure_at = Some(Instant::now() + MEASURE_INTERVAL_MIN);
+            return;
+        }
+        let table = processes::table();
+        self.was_typed.retain(|&pid| table.get(pid).is_some());
+        self.groups.retain(&table);
+        let servers: Vec<u32> = servers.iter().copied().chain(self.manager).collect();
+        let mut moves = self.plan.update(&Input {
+            table: &table,
+            root: std::process::id(),
+            servers: &servers,
+            typed: self.typed,
+            now_us: self.began.elapsed().as_micros() as u64,
+        });
+        // What a person waits for first.
+        moves.sort_by_key(|one| one.to != Group::Answers);
+        for one in moves {
+            self.carry_out(one);
+        }
+        self.waits.measure(self.plan.placed().filter(|placed| placed.group == Group::Answers));
+        self.measured_at = Some(Instant::now());
+        self.measure_at = self.measured_at.map(|at| at + MEASURE_INTERVAL);
+    }
+
+    fn carry_out(&mut self, one: Move) {
+        let is_all = self.groups.moves_all();
+        // A program with windows would stay nice when it is typed into again, where the kernel does
+        // not let a user take that back.
+        if !is_all && one.to == Group::Computes && self.was_typed.contains(&one.pid) {
+            return;
+        }
+        let error = self.groups.move_to(&one).and_then(Result::err);
+        if let Some(error) = &error {
+            self.plan.refused(one.pid);
+            if processes::runs(one.pid, one.started_ticks) {
+                let (name, pid) = (&one.name, one.pid);
+                self.tell_once(&format!("thinc: the priority of {name} ({pid}) stays: {error}"));
+            }
+        }
+        let is_shown = match one.reason {
+            Reason::Computes { .. } | Reason::ComputesNoMore => true,
+            Reason::Server | Reason::Other => false,
+            _ => is_all,
+        };
+        if is_shown || error.is_some() {
+            if self.moved.len() == MOVES_KEPT {
+                self.moved.pop_front();
+            }
+            self.moved.push_back(Moved::new(one, error));
+        }
+    }
+
+    /// The login process has not moved this one.
+    fn refused(&mut self, pid: u32, error: &str) {
+        self.plan.refused(pid);
+        if let Some(moved) = self.moved.iter_mut().rev().find(|moved| moved.pid == pid) {
+            moved.error = Some(error.to_owned());
+        }
+        // One that has ended meanwhile is nothing to tell.
+        if std::path::Path::new("/proc").join(pid.to_string()).exists() {
+            self.tell_once(&format!("thinc: the priority of process {pid} stays: {error}"));
+        }
+    }
+
+    /// Nobody is there: everything of the session goes behind what others wait for.
+    fn leave(&mut self) {
+        self.measure_at = None;
+        self.plan.forget_places();
+        self.groups.leave();
+    }
+
+    fn tell_once(&mut self, text: &str) {
+        if !std::mem::replace(&mut self.has_told, true) {
+            print_error(text);
+        }
+    }
+
+    /// For `thinc top`.
+    pub(crate) fn status(&self) -> PriorityStatus {
+        PriorityStatus {
+            is_on: self.is_on(),
+            how: self.groups.describe(),
+            is_present: self.is_present,
+            is_behind: self.is_behind,
+            typed: self.typed,
+            processes: status::processes(&self.plan, &self.waits),
+            moved: self.moved.iter().cloned().collect(),
+        }
+    }
+}
+
+async fn next(news: &mut Option<mpsc::Receiver<SessionNews>>) -> SessionNews {
+    if let Some(receiver) = news {
+        if let Some(one) = receiver.recv().await {
+            return one;
+        }
+        *news = None;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,94 @@
+//! The processes of this user, as the kernel tells them (proc_pid_stat(5)). From /proc, to
+//! priority.rs. Knows files; the decisions are thinc-priority's.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use thinc_priority::{Process, Table};
+
+/// proc(5) gives times in these, USER_HZ: 100 a second on x86-64 and arm64.
+pub(super) const TICKS_PER_SECOND: u64 = 100;
+
+/// The processes of the session: this one, its supervisor, and all that descend from it, since the
+/// kernel gives orphans to it. Those of other users are left out, and what descends from them: a
+/// program that becomes somebody else is for root alone to move.
+pub(super) fn table() -> Table {
+    let own = rustix::process::geteuid().as_raw();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = entries.filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        // Asking for the owner costs a third of reading the file.
+        (entry.metadata().ok()?.uid() == own).then(|| read(pid))?
+    });
+    Table::new(descendants(all.collect(), std::process::id()))
+}
+
+fn descendants(mut all: Vec<Process>, of: u32) -> Vec<Process> {
+    let mut found = Vec::new();
+    let mut parents = vec![of];
+    all.sort_unstable_by_key(|process| process.parent);
+    while let Some(parent) = parents.pop() {
+        let first = all.partition_point(|process| process.parent < parent);
+        let children = all[first..].iter().take_while(|process| process.parent == parent);
+        parents.extend(children.map(|child| child.pid).filter(|&child| child != of));
+        found.push(parent);
+        if found.len() > all.len() {
+            // Files that are read one after the other may tell of a cycle.
+            break;
+        }
+    }
+    found.sort_unstable();
+    all.retain(|process| found.binary_search(&process.pid).is_ok());
+    all
+}
+
+fn read(pid: u32) -> Option<Process> {
+    // A name has any bytes.
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    Process::parse(&String::from_utf8_lossy(&stat))
+}
+
+/// Whether this process runs, and not another one that has got its number.
+pub(super) fn runs(pid: u32, started_ticks: u64) -> bool {
+    read(pid).is_some_and(|process| process.started_ticks == started_ticks)
+}
+
+/// How long a process's first thread has waited for a processor since it began, in nanoseconds:
+/// /proc/PID/schedstat. None where the kernel does not count it.
+pub(super) fn waited_ns(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_descendants_are_of_the_session_and_a_cycle_ends() {
+        let process = |pid, parent| {
+            let stat = format!("{pid} (p) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0");
+            Process::parse(&stat).unwrap()
+        };
+        let all = vec![process(9, 8), process(8, 7), process(7, 1), process(6, 1), process(5, 6)];
+        let pids = |of| -> Vec<u32> {
+            let mut pids: Vec<u32> =
+                descendants(all.clone(), of).iter().map(|process| process.pid).collect();
+            pids.sort_unstable();
+            pids
+        };
+        assert_eq!(pids(7), [7, 8, 9]);
+        assert_eq!(pids(5), [5]);
+        let cycle = vec![process(2, 3), process(3, 2)];
+        assert!(descendants(cycle, 2).len() <= 2);
+    }
+
+    #[test]
+    fn this_process_is_in_the_table_and_waits_now_and_then() {
+        let me = std::process::id();
+        let table = table();
+        let own = table.get(me).unwrap();
+        assert!(runs(me, own.started_ticks) && !runs(me, own.started_ticks + 1));
+        assert!(waited_ns(me).is_none_or(|waited| waited < u64::MAX / 2));
+    }
+}
