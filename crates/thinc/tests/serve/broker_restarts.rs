@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketType, accept, bind, connect as connect_socket, listen, recv, sendmsg, socket,
-    sockopt::Timeout, sockopt::set_socket_timeout,
+    SocketFlags, SocketType, accept_with, bind, connect as connect_socket, listen, recv, sendmsg,
+    socket_with, sockopt::Timeout, sockopt::set_socket_timeout,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::set_thread_res_uid;
@@ -73,7 +73,9 @@ fn pages_and_viewers_go_on_without_a_password_after_the_helper_was_killed_or_res
     let options = ConnectOptions { session_credential: Some(credential), ..options };
     // A process that was killed leaves its file behind, which is no login.
     let stale = logins(&broker).join("1");
-    let killed = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let killed =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .unwrap();
     bind(&killed, &SocketAddrUnix::new(&stale).unwrap()).unwrap();
     drop(killed);
 
@@ -160,7 +162,9 @@ fn as_user<T: Send>(account: &Account, act: impl FnOnce() -> T + Send) -> T {
 }
 
 fn listening(path: &Path) -> OwnedFd {
-    let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let listener =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .unwrap();
     bind(&listener, &SocketAddrUnix::new(path).unwrap()).unwrap();
     listen(&listener, 1).unwrap();
     listener
@@ -186,7 +190,9 @@ fn a_process_of_another_user_registers_no_login_and_learns_of_none() {
     allow(&logins(&broker));
     allow(&door);
     let told = as_user(&anna, || {
-        let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .unwrap();
         connect_socket(&socket, &SocketAddrUnix::new(&door).unwrap()).unwrap();
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_secs(20))).unwrap();
         let mut bytes = [0; 4096];
@@ -208,7 +214,7 @@ fn a_process_of_another_user_registers_no_login_and_learns_of_none() {
         }),
     };
     let forge = std::thread::spawn(move || {
-        let helper = accept(&listener).unwrap();
+        let helper = accept_with(&listener, SocketFlags::CLOEXEC).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let agent = [for_helper.as_fd()];

@@ -524,8 +524,10 @@ pub(crate) fn tls_over(tcp: TcpStream, config: Arc<ClientConfig>) -> io::Result<
 
 /// A connection from this address of this machine.
 pub(crate) fn dial(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    // Another test may start a program at this moment, which would inherit it.
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     bind(&socket, &SocketAddr::from((source, 0)))?;
     connect(&socket, &to)?;
     Ok(TcpStream::from(socket))
