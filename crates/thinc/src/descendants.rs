@@ -97,7 +97,9 @@ fn processes() -> Vec<Entry> {
 }
 
 fn read(pid: i32) -> Option<Entry> {
-    parse(pid, &std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    // A name has any bytes.
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    parse(pid, &String::from_utf8_lossy(&stat))
 }
 
 /// "pid (any name) state ppid …", proc_pid_stat(5).
@@ -157,6 +159,24 @@ mod tests {
         send(found, Signal::TERM);
         let ended_by = child.wait().unwrap().signal();
         assert_eq!(ended_by, Some(Signal::TERM.as_raw()), "the first one did not arrive");
+    }
+
+    #[test]
+    fn a_process_with_a_name_of_any_bytes_is_found() {
+        let script = "printf '\\377x' > /proc/$$/comm; echo named; exec 3<&0; read line <&3";
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut named = [0; 6];
+        std::io::Read::read_exact(&mut child.stdout.take().unwrap(), &mut named).unwrap();
+        let pid = child.id();
+        assert_eq!(std::fs::read(format!("/proc/{pid}/comm")).unwrap(), b"\xffx\n");
+        assert!(read(pid.cast_signed()).is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]
