@@ -48,8 +48,8 @@ pub enum GroupRequest {
         /// The process, as its supervisor numbers it.
         pid: u32,
     },
-    /// The desktop is not in use: all its processes get the weight of such a one. Processes that
-    /// are moved afterwards are in the foreground again, each by itself.
+    /// The desktop is not in use: all its processes get the weight of such a one, until a move says
+    /// that it is in use. All of them are then in the foreground again.
     Background,
 }
 

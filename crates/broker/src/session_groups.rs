@@ -63,8 +63,16 @@ const OF_BACKGROUND: Weight = Weight { shares: 1024, weight: 50 };
 const OF_ANSWERS: Weight = Weight { shares: 10_240, weight: 1000 };
 /// See [`OF_ANSWERS`]; also of a desktop beside others.
 const USUAL: Weight = Weight { shares: 1024, weight: 100 };
-/// The kernel's smallest.
+/// The kernel's smallest: of what computes, beside the rest of its own desktop.
 const LEAST: Weight = Weight { shares: 2, weight: 1 };
+/// 1 : 20 to [`USUAL`], as the background to the foreground: of a whole desktop that nobody uses.
+/// Its person's programs go on with it, which [`LEAST`] would nearly stop.
+const OF_UNUSED: Weight = Weight { shares: 51, weight: 5 };
+/// What all desktops together count as on each processor, in single processes beside them in the
+/// broker's own group: services of the system, and logins.
+const ALL_AS_PROCESSES: u32 = 4;
+/// The largest that the kernel takes.
+const LARGEST: Weight = Weight { shares: 262_144, weight: 10_000 };
 
 /// Where groups are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +138,7 @@ impl Tree {
         let all = home.folder.join(GROUP);
         home.divide(&home.folder, &controllers)?;
         make(&all)?;
+        set(home, &all, &of_all(processors()))?;
         home.divide(&all, &controllers)?;
         let parent = |name: &str, weight: &Weight, controllers: &[&str]| {
             let folder = all.join(name);
@@ -195,6 +204,23 @@ impl Tree {
     }
 }
 
+/// Those that this process may run on; one if the kernel does not say.
+fn processors() -> u32 {
+    thread::available_parallelism()
+        .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+}
+
+/// The weight of the group of all desktops. The kernel divides a group's weight among the
+/// processors on which its processes run, and gives a single process all of its own on the one
+/// where it runs: with the usual weight all desktops of N processors would count as one process.
+fn of_all(processors: u32) -> Weight {
+    let times = ALL_AS_PROCESSES.saturating_mul(processors);
+    Weight {
+        shares: USUAL.shares.saturating_mul(times).min(LARGEST.shares),
+        weight: USUAL.weight.saturating_mul(times).min(LARGEST.weight),
+    }
+}
+
 fn set(home: &Home, group: &Path, weight: &Weight) -> Result<(), String> {
     match home.version {
         Version::V1 => write(&group.join("cpu.shares"), &weight.shares.to_string()),
@@ -214,7 +240,7 @@ pub(crate) struct SessionGroups {
     computes: PathBuf,
     /// One group holds the whole desktop, in the background too.
     is_whole: bool,
-    /// Only of one that is whole: `desktop` has the smallest weight.
+    /// Nobody has used it since it was moved there, or since the weight of `desktop` became small.
     is_background: bool,
     /// A line of the log is written once for each desktop.
     has_told: Cell<bool>,
@@ -263,19 +289,34 @@ impl SessionGroups {
                     PriorityGroup::Rest => &self.rest,
                     PriorityGroup::Computes => &self.computes,
                 };
+                let is_back = self.is_background && group != PriorityGroup::Computes;
+                if is_back && !self.is_whole {
+                    // The supervisor asks only for its user's own: others come back here or never.
+                    let back = self.move_all(&[&self.computes], &self.rest);
+                    let moved = self.move_process(pid, to, Whose::TheUsers);
+                    // Tried once: a later try would take along what computes by then.
+                    self.is_background = false;
+                    return moved
+                        .and(back.map_err(|why| format!("a part stays in the background: {why}")));
+                }
                 self.move_process(pid, to, Whose::TheUsers)?;
-                if self.is_background && group != PriorityGroup::Computes {
+                if is_back {
                     set(&self.home, &self.desktop, &USUAL)?;
                     self.is_background = false;
                 }
                 Ok(())
             }
             GroupRequest::Background if self.is_whole => {
-                set(&self.home, &self.desktop, &LEAST)?;
+                set(&self.home, &self.desktop, &OF_UNUSED)?;
                 self.is_background = true;
                 Ok(())
             }
-            GroupRequest::Background => self.move_all(),
+            GroupRequest::Background => {
+                // Also if only a part of it gets there.
+                self.is_background = true;
+                self.move_all(&[&self.answers, &self.rest], &self.computes)
+                    .map_err(|why| format!("the desktop is not in the background: {why}"))
+            }
         }
     }
 
@@ -287,12 +328,8 @@ impl SessionGroups {
         let failed = |error: rustix::io::Errno| format!("process {pid}: {error}");
         // As long as the process that this refers to lives, no other has its number.
         let process = pidfd_open(number, PidfdFlags::empty()).map_err(failed)?;
-        if whose == Whose::TheUsers {
-            let path = PathBuf::from(format!("/proc/{pid}/status"));
-            let status = fs::read_to_string(&path).map_err(at(&path))?;
-            if !is_of(self.uid, &status) {
-                return Err(format!("process {pid} is another user's"));
-            }
+        if whose == Whose::TheUsers && !is_of(self.uid, &status_of(pid)?) {
+            return Err(format!("process {pid} is another user's"));
         }
         if !self.folder_of(pid).is_some_and(|folder| self.contains(&folder)) {
             return Err(format!("process {pid} is in no group of this desktop"));
@@ -314,7 +351,7 @@ impl SessionGroups {
         if self.folder_of(pid).as_deref() != Some(to) {
             return;
         }
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = status_of(pid).unwrap_or_default();
         let parent = value_of(&status, "PPid:").and_then(|pid| pid.trim().parse().ok());
         let folder = parent.and_then(|parent| self.folder_of(parent));
         let folder = folder.unwrap_or_else(|| self.home.folder.clone());
@@ -328,16 +365,16 @@ impl SessionGroups {
         }
     }
 
-    /// To the background: what is in the foreground is moved until nothing is left there.
-    fn move_all(&self) -> Result<(), String> {
+    /// What is in some groups of this desktop is moved to another one until nothing is left there.
+    fn move_all(&self, from: &[&Path], to: &Path) -> Result<(), String> {
         let mut why = "its processes fork faster than they are moved".to_owned();
         for _ in 0..PASSES_MAX {
             let mut found = false;
-            for group in [&self.answers, &self.rest] {
+            for group in from {
                 for pid in members(group)? {
                     found = true;
                     // One that has ended is not listed again.
-                    if let Err(error) = self.move_process(pid, &self.computes, Whose::Anybodys) {
+                    if let Err(error) = self.move_process(pid, to, Whose::Anybodys) {
                         why = error;
                     }
                 }
@@ -346,7 +383,7 @@ impl SessionGroups {
                 return Ok(());
             }
         }
-        Err(format!("the desktop is not in the background: {why}"))
+        Err(why)
     }
 
     fn contains(&self, group: &Path) -> bool {
@@ -368,6 +405,14 @@ fn members(group: &Path) -> Result<Vec<u32>, String> {
     // The last line may be cut.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     Ok(whole.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// The file "status" in /proc. The name of a process in it is any bytes: the kernel cuts it after
+/// 15, inside a character too.
+fn status_of(pid: u32) -> Result<String, String> {
+    let path = PathBuf::from(format!("/proc/{pid}/status"));
+    let bytes = fs::read(&path).map_err(at(&path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The rest of the line that starts so, of a file "status" in /proc.

@@ -112,7 +112,7 @@ impl Attention {
         self.is_viewed = is_viewed;
     }
 
-    /// A program plays sound: a film has no input.
+    /// A program plays sound: a video has no input.
     pub(crate) fn handle_sound(&mut self, now: Micros) {
         if self.is_viewed && self.seen_at.is_some() {
             self.seen_at = Some(now);
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(questions(&mut thread), 0, "the pointer's way changes nothing");
         attention.handle_sound(20);
         attention.handle_time(10 + QUIET);
-        assert!(attention.is_present.load(Ordering::Relaxed), "they watch a film");
+        assert!(attention.is_present.load(Ordering::Relaxed), "they watch a video");
         attention.handle_time(20 + QUIET);
         assert!(!attention.is_present.load(Ordering::Relaxed));
         assert_eq!((questions(&mut thread), attention.deadline()), (1, None));

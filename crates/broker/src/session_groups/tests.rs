@@ -56,30 +56,45 @@ impl Drop for Fake {
 #[test]
 fn each_desktop_has_groups_in_the_foreground_and_one_in_the_background() {
     let fake = Fake::new("v1");
-    for group in ["", "thinc"] {
-        fake.group(group, &[]);
-    }
-    for group in ["fg", "bg", "fg/n/answers", "fg/n/rest"] {
+    fake.group("", &[]);
+    for group in ["", "fg", "bg", "bg/n", "fg/n/answers", "fg/n/rest"] {
         fake.group(&format!("thinc/{group}"), &["cpu.shares"]);
     }
     let tree = Tree::find(&fake.v1(), "3:cpu,cpuacct:/\n", true, &mut Vec::new()).unwrap();
-    let groups = tree.enter("n", UID, 7).unwrap();
+    let mut groups = tree.enter("n", UID, 7).unwrap();
     assert_eq!(groups.computes, fake.0.join("thinc/bg/n"));
     for (group, shares) in
         [("fg", "20480"), ("bg", "1024"), ("fg/n/answers", "10240"), ("fg/n/rest", "1024")]
     {
         assert_eq!(fake.text(&format!("thinc/{group}/cpu.shares")), shares);
     }
+    assert_eq!(fake.text("thinc/cpu.shares"), of_all(processors()).shares.to_string());
     assert_eq!(fake.text("thinc/fg/n/rest/cgroup.procs"), "7");
+
+    assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
+    assert!(groups.handle(&request(PriorityGroup::Computes, 0)).is_err());
+    assert!(groups.is_background, "who computes is not in use");
+    // The folders around are read, whatever becomes of the process that is named.
+    assert!(groups.handle(&request(PriorityGroup::Answers, 0)).is_err());
+    assert!(!groups.is_background);
+}
+
+#[test]
+fn all_desktops_weigh_as_four_processes_on_each_processor() {
+    for (processors, shares, weight) in
+        [(1, 4096, 400), (8, 32_768, 3200), (64, 262_144, 10_000), (u32::MAX, 262_144, 10_000)]
+    {
+        let all = of_all(processors);
+        assert_eq!((all.shares, all.weight), (shares, weight), "{processors}");
+    }
 }
 
 #[test]
 fn a_desktop_with_a_limit_is_in_one_group_and_that_gets_light_in_the_background() {
     let fake = Fake::new("v2");
     let divided = "cgroup.subtree_control";
-    for group in ["", "thinc"] {
-        fake.group(group, &[divided]);
-    }
+    fake.group("", &[divided]);
+    fake.group("thinc", &[divided, "cpu.weight"]);
     fs::write(fake.0.join("cgroup.controllers"), "cpu memory\n").unwrap();
     fake.group("thinc/fg", &[divided, "cpu.weight"]);
     fake.group("thinc/fg/n", &[divided, "cpu.weight", "cpu.max", "memory.max"]);
@@ -104,6 +119,7 @@ fn a_desktop_with_a_limit_is_in_one_group_and_that_gets_light_in_the_background(
     let mut groups = tree.enter("n", UID, 7).unwrap();
     assert_eq!(fake.text("thinc/fg/n/memory.max"), "5");
     assert_eq!(fake.text("thinc/fg/n/cpu.max"), "6 7");
+    assert_eq!(fake.text("thinc/cpu.weight"), of_all(processors()).weight.to_string());
     assert_eq!(fake.text("thinc/fg/cpu.weight"), "1000");
     assert_eq!(fake.text("thinc/fg/n/answers/cpu.weight"), "1000");
     assert_eq!(fake.text("thinc/fg/n/rest/cpu.weight"), "100");
@@ -114,7 +130,7 @@ fn a_desktop_with_a_limit_is_in_one_group_and_that_gets_light_in_the_background(
     assert!(!fake.0.join("thinc/bg").exists());
 
     assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
-    assert_eq!(fake.text("thinc/fg/n/cpu.weight"), "1");
+    assert_eq!(fake.text("thinc/fg/n/cpu.weight"), "5");
     assert!(groups.is_background);
 }
 
@@ -286,8 +302,15 @@ fn the_kernel_moves_a_desktops_processes_and_no_others() {
     assert_eq!(asked(&request(PriorityGroup::Answers, first.pid())), Ok(()));
     assert_eq!(asked(&GroupRequest::Background), Ok(()));
     assert!(members(&answers).unwrap().is_empty() && members(&rest).unwrap().is_empty());
-    assert_eq!((where_is(first.pid()), where_is(beside.pid())), (computes.clone(), computes));
+    assert_eq!(
+        (where_is(first.pid()), where_is(beside.pid())),
+        (computes.clone(), computes.clone())
+    );
     assert_eq!(asked(&request(PriorityGroup::Answers, first.pid())), Ok(()), "and back");
+    assert_eq!((where_is(first.pid()), where_is(beside.pid())), (answers, rest.clone()));
+    assert_eq!(asked(&request(PriorityGroup::Computes, first.pid())), Ok(()));
+    assert!(asked(&request(PriorityGroup::Rest, beside.pid())).is_err());
+    assert_eq!(where_is(first.pid()), computes, "only the first move brings all back");
     drop(far);
     server.join().unwrap();
 
@@ -302,9 +325,9 @@ fn the_kernel_weighs_a_desktop_with_a_limit_as_a_whole() {
     let first = Sleeper::new(UID);
     let limits = Limits { processor_percent: Some(150), ..Limits::default() };
     let Some((places, mut groups)) = real(&limits, 3, first.pid()) else { return };
-    let (file, usual, least) = match groups.home.version {
-        Version::V1 => ("cpu.shares", "1024\n", "2\n"),
-        Version::V2 => ("cpu.weight", "100\n", "1\n"),
+    let (file, usual, unused) = match groups.home.version {
+        Version::V1 => ("cpu.shares", "1024\n", "51\n"),
+        Version::V2 => ("cpu.weight", "100\n", "5\n"),
     };
     let weight = |groups: &SessionGroups| fs::read_to_string(groups.desktop.join(file)).unwrap();
     if groups.home.version == Version::V1 {
@@ -314,15 +337,32 @@ fn the_kernel_weighs_a_desktop_with_a_limit_as_a_whole() {
     assert!(groups.computes.starts_with(&groups.desktop), "the limit holds for these too");
     assert_eq!(weight(&groups), usual);
     assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
-    assert_eq!(weight(&groups), least);
+    assert_eq!(weight(&groups), unused);
     let computes = request(PriorityGroup::Computes, first.pid());
     assert_eq!(groups.handle(&computes), Ok(()));
     assert_eq!(members(&groups.computes).unwrap(), [first.pid()]);
-    assert_eq!(weight(&groups), least, "who computes is not in use");
+    assert_eq!(weight(&groups), unused, "who computes is not in use");
     assert_eq!(groups.handle(&request(PriorityGroup::Rest, first.pid())), Ok(()));
     assert_eq!(weight(&groups), usual);
     drop(first);
     wait_until_gone(&places, &[groups.desktop]);
+}
+
+#[test]
+fn a_process_is_moved_whatever_its_name() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shell = Command::new("sh");
+    // It says that it has its name, and then waits for its standard input.
+    shell.args(["-c", r#"printf '\377x' > /proc/$$/comm; echo; read line"#]).uid(UID).gid(UID);
+    let mut named = Sleeper(shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    named.0.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+    let status = fs::read(format!("/proc/{}/status", named.pid())).unwrap();
+    assert!(status.starts_with(b"Name:\t\xffx\n"), "no UTF-8");
+    let Some((places, mut groups)) = real(&Limits::default(), 6, named.pid()) else { return };
+    assert_eq!(groups.handle(&request(PriorityGroup::Answers, named.pid())), Ok(()));
+    assert_eq!(members(&groups.answers).unwrap(), [named.pid()]);
+    drop(named);
+    wait_until_gone(&places, &[groups.desktop, groups.computes]);
 }
 
 #[test]
