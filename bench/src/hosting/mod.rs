@@ -6,6 +6,7 @@
 mod desktops;
 mod front_cost;
 mod logins;
+mod stalls;
 
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub enum Question {
     /// What does each of many desktops on one server take, and how soon are all viewers back after
     /// a restart of the process that holds their connections?
     Desktops(desktops::Options),
+    /// Does a key's echo stay immediate beside programs that compute, of the same person and of
+    /// others? thinc with and without priority, xrdp and TigerVNC.
+    Stalls(stalls::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -38,6 +42,7 @@ pub fn run(question: &Question) -> Result<(), Error> {
     match question {
         Question::Logins(options) => logins::run(options),
         Question::Desktops(options) => desktops::run(options),
+        Question::Stalls(options) => stalls::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }

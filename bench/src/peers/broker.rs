@@ -37,8 +37,19 @@ pub(crate) fn start_server(
     session: &str,
     accounts: &Accounts,
 ) -> Result<Running, Error> {
+    start_configured(site, session, accounts, "")
+}
+
+/// The same with these lines in the broker's configuration.
+pub(crate) fn start_configured(
+    site: &Site,
+    session: &str,
+    accounts: &Accounts,
+    config: &str,
+) -> Result<Running, Error> {
     let folder = site.folder.path().join("broker");
     write_files(&folder, session, accounts)?;
+    fs::write(folder.join("broker.toml"), config)?;
     let mut server = programs::command(site, Group::Server, "unshare")?;
     server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
     server.arg(folder.join("broker.sh")).arg(site.folder.path()).arg(address(site).to_string());

@@ -16,7 +16,7 @@ mount --bind "$folder/pam.d" /etc/pam.d
 mount --bind "$folder/run" /run
 trap finish TERM INT
 
-THINC_DRIVER_DIR=$folder/bin "$folder/bin/thinc" broker --listen "$2" --front-user nobody \
-    --pam-service thinc-bench --state "$folder/state" &
+THINC_DRIVER_DIR=$folder/bin "$folder/bin/thinc" broker --config "$folder/broker.toml" \
+    --listen "$2" --front-user nobody --pam-service thinc-bench --state "$folder/state" &
 wait $! || true
 finish

@@ -11,7 +11,7 @@ pub mod latency;
 pub(crate) mod own;
 pub mod playback;
 mod player;
-mod processors;
+pub(crate) mod processors;
 pub mod scroll;
 pub mod session;
 pub(crate) mod slide_show;

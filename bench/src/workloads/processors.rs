@@ -12,7 +12,7 @@ use crate::observe::account::{Accounts, Group};
 
 /// Pins the server's processes to its processors and the client's to the client's; their later
 /// children inherit that. False if there is only one processor, which both share.
-pub(super) fn divide(accounts: &Accounts) -> Result<bool, Error> {
+pub(crate) fn divide(accounts: &Accounts) -> Result<bool, Error> {
     let Some((server, client)) = halves(&sched_getaffinity(None)?) else { return Ok(false) };
     for (group, set) in [(Group::Server, &server), (Group::Apps, &server), (Group::Client, &client)]
     {
@@ -21,6 +21,31 @@ pub(super) fn divide(accounts: &Accounts) -> Result<bool, Error> {
         }
     }
     Ok(true)
+}
+
+/// The processors that this process may use, divided: for programs that take theirs from who starts
+/// them. None if there is only one.
+pub(crate) struct Division {
+    server: CpuSet,
+    client: CpuSet,
+}
+
+impl Division {
+    /// As this thread may use them now.
+    pub(crate) fn find() -> Result<Option<Division>, Error> {
+        let halves = halves(&sched_getaffinity(None)?);
+        Ok(halves.map(|(server, client)| Division { server, client }))
+    }
+
+    /// What this thread starts from now on runs on the server's processors.
+    pub(crate) fn start_on_server(&self) -> Result<(), Error> {
+        Ok(sched_setaffinity(None, &self.server)?)
+    }
+
+    /// This thread, and what it starts from now on, runs on the client's processors.
+    pub(crate) fn start_on_client(&self) -> Result<(), Error> {
+        Ok(sched_setaffinity(None, &self.client)?)
+    }
 }
 
 /// All but the last quarter (at least one) for the server, the rest for the client, which only

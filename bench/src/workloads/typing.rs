@@ -103,7 +103,8 @@ impl Plan {
 
 /// An xterm of known geometry that shows what is typed.
 pub(crate) struct Terminal {
-    _xterm: Running,
+    /// Unless the session itself has started it.
+    _xterm: Option<Running>,
     grid: Grid,
     margin: u32,
     /// Pixels of ink of a full cell.
@@ -129,23 +130,30 @@ impl Terminal {
     /// the artefacts of lossy encodings at an edge out of them.
     pub(crate) fn open_with_margin(stage: &Stage, margin: u32) -> Result<Terminal, Error> {
         let mut command = stage.command("xterm");
-        let geometry = format!("{COLUMNS}x{ROWS}+0+0");
-        command.args([
-            "-fn",
-            "fixed",
-            "-b",
-            &margin.to_string(),
-            "+sb",
-            "-bw",
-            "0",
-            "-fg",
-            "black",
-            "-bg",
-            "white",
-            "-geometry",
-        ]);
-        command.args([&geometry, "-e", "sh", "-c", ECHO]);
+        command.args(Terminal::arguments(margin));
         let xterm = own::show_command(stage, "xterm", command)?;
+        Terminal::shown(stage, margin, Some(xterm))
+    }
+
+    /// As [`Terminal::open`]; the session starts the xterm itself, with these arguments.
+    pub(crate) fn open_within(
+        stage: &Stage,
+        start: impl FnOnce(&[String]) -> Result<(), Error>,
+    ) -> Result<Terminal, Error> {
+        let watch = stage.site.screen.watch()?;
+        start(&Terminal::arguments(0))?;
+        stage.wait_shown("xterm", watch)?;
+        Terminal::shown(stage, 0, None)
+    }
+
+    fn arguments(margin: u32) -> Vec<String> {
+        let (margin, geometry) = (margin.to_string(), format!("{COLUMNS}x{ROWS}+0+0"));
+        let place = ["-fn", "fixed", "-b", &margin, "+sb", "-bw", "0", "-geometry", &geometry];
+        let shown = ["-fg", "black", "-bg", "white", "-e", "sh", "-c", ECHO];
+        place.into_iter().chain(shown).map(str::to_owned).collect()
+    }
+
+    fn shown(stage: &Stage, margin: u32, xterm: Option<Running>) -> Result<Terminal, Error> {
         let at = (stage.view.x + margin as i32, stage.view.y + margin as i32);
         let line = Grid { at, cell: CELL, columns: COLUMNS, rows: ROWS };
         // Over plain X with a long round trip, a terminal is incomplete when it is first shown.
