@@ -99,7 +99,7 @@ fn enable_liveness_detection(tcp: &TcpStream) -> io::Result<()> {
 /// Completes the TLS handshake for this protocol; the server's key is checked before anything is
 /// sent.
 pub(super) fn handshake(
-    mut tcp: TcpStream,
+    tcp: TcpStream,
     trust: &Trust,
     protocol: &[u8],
     deadline: Instant,
@@ -118,7 +118,7 @@ pub(super) fn handshake(
         }
     };
     while tls.is_handshaking() {
-        set_deadline(&tcp, deadline).and_then(|()| tls.complete_io(&mut tcp)).map_err(refused)?;
+        until_done(&tcp, deadline, |tcp| tls.complete_io(&mut &*tcp)).map_err(refused)?;
     }
     if tls.alpn_protocol() != Some(protocol) {
         return Err(ConnectError::NotThinc(trust.authority.clone()));
@@ -127,6 +127,22 @@ pub(super) fn handshake(
     let peer =
         tcp.peer_addr().map_err(|error| ConnectError::Broken(trust.authority.clone(), error))?;
     Ok(SecureStream { tcp, tls, pin, peer })
+}
+
+/// Repeats a call that a signal has interrupted: with a time-out of the socket's, the kernel does
+/// not do so itself, whatever the handler asks for (signal(7)).
+fn until_done<T>(
+    tcp: &TcpStream,
+    deadline: Instant,
+    mut call: impl FnMut(&TcpStream) -> io::Result<T>,
+) -> io::Result<T> {
+    loop {
+        set_deadline(tcp, deadline)?;
+        match call(tcp) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
 }
 
 /// Limits the next system calls to the time until the deadline.
@@ -158,16 +174,14 @@ impl SecureTransport for SecureStream {
     fn send(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
         self.tls.writer().write_all(bytes)?;
         while self.tls.wants_write() {
-            set_deadline(&self.tcp, deadline)?;
-            self.tls.write_tls(&mut self.tcp)?;
+            until_done(&self.tcp, deadline, |tcp| self.tls.write_tls(&mut &*tcp))?;
         }
         Ok(())
     }
 
     fn receive(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
         loop {
-            set_deadline(&self.tcp, deadline)?;
-            let more = self.tls.read_tls(&mut self.tcp)?;
+            let more = until_done(&self.tcp, deadline, |tcp| self.tls.read_tls(&mut &*tcp))?;
             let state = self.tls.process_new_packets().map_err(as_io)?;
             let (at, count) = (into.len(), state.plaintext_bytes_to_read());
             into.resize(at + count, 0);
@@ -301,5 +315,32 @@ impl Writer {
             let _ = (&self.shared.tcp).write(&records);
         }
         let _ = self.shared.tcp.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_no_handshake_and_a_deadline_does() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let soon = Instant::now() + Duration::from_secs(60);
+        let mut signals = 2;
+        let result = until_done(&tcp, soon, |_| {
+            if signals == 0 {
+                return Ok(7);
+            }
+            signals -= 1;
+            Err(io::ErrorKind::Interrupted.into())
+        });
+        assert_eq!(result.unwrap(), 7);
+        assert!(tcp.read_timeout().unwrap().is_some_and(|left| left <= Duration::from_secs(60)));
+        let interrupted = |_: &TcpStream| Err::<(), _>(io::ErrorKind::Interrupted.into());
+        let error = until_done(&tcp, Instant::now(), interrupted).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }
