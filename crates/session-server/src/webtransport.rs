@@ -112,6 +112,7 @@ fn check(shared: &Shared, request: RequestHead<'_>) -> Result<(Login, Option<Pag
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Mutex, OnceLock};
 
     use thinc_transport::base64url;
@@ -125,8 +126,11 @@ mod tests {
     use crate::http::Site;
 
     fn shared() -> Shared {
-        let folder =
-            std::env::temp_dir().join(format!("thinc-webtransport-{}", std::process::id()));
+        // Each of the tests that run at once has its own.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("thinc-webtransport-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
         let config = PortConfig {
             secret: String::new(),
             used_tokens: folder.clone(),

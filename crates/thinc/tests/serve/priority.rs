@@ -6,6 +6,7 @@ use std::fs;
 use thinc_protocol::viewer::{Input, InputEvent, ViewerMessage};
 
 use crate::harness::{Session, Viewer, wait_until};
+use crate::sharing::send_all;
 
 /// A shell that computes without end, in a session of processes of its own; and the program that
 /// is typed into, whose window is mapped first.
@@ -22,13 +23,14 @@ fn top(session: &Session) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A key, with the pointer over the terminal: without a window manager that is where keys go.
+/// A key, with the pointer over the terminal: without a window manager that is where keys go. Reads
+/// what the session sends meanwhile.
 fn press(viewer: &mut Viewer, seq: u32) {
     let key = |down| InputEvent::Key { code: 30, keysym: 0x61, down };
     let events = [InputEvent::Motion { x: 50, y: 50 }, key(true), key(false)];
-    for (seq, event) in (seq..).zip(events) {
-        viewer.send(&ViewerMessage::Input(Input { seq, event }));
-    }
+    let input = |(seq, event)| ViewerMessage::Input(Input { seq, event });
+    let messages: Vec<ViewerMessage> = (seq..).zip(events).map(input).collect();
+    send_all(viewer, &messages);
 }
 
 /// Of the first process of this name that is in this group: its number.
