@@ -173,6 +173,10 @@ impl Priority {
             }
             Event::Answer(Answer::Moved(_, Ok(()))) => return,
         }
+        if !self.is_present {
+            // It counts once somebody is there: all of the session is or goes behind others.
+            return;
+        }
         match self.measured_at.map(|at| at + MEASURE_INTERVAL_MIN) {
             Some(at) if at > Instant::now() => self.measure_at = Some(at),
             _ => self.measure(servers),
@@ -214,7 +218,7 @@ impl Priority {
         // A program with windows would stay nice when it is typed into again, where the kernel does
         // not let a user take that back.
         if !is_all && one.to == Group::Computes && self.was_typed.contains(&one.pid) {
-            return;
+            return self.plan.refused(one.pid);
         }
         let error = self.groups.move_to(&one).and_then(Result::err);
         if let Some(error) = &error {
@@ -284,4 +288,47 @@ async fn next(news: &mut Option<mpsc::Receiver<SessionNews>>) -> SessionNews {
         *news = None;
     }
     std::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, getpriority_process};
+
+    use super::*;
+
+    #[test]
+    fn what_is_typed_into_counts_once_somebody_is_there() {
+        let mut priority = Priority::open(Switch::On, None);
+        let unopened = Some(Instant::now() + UNOPENED);
+        priority.measure_at = unopened;
+        priority.handle(Event::News(SessionNews::Typed(1)), &[]);
+        assert_eq!((priority.measure_at, priority.measured_at), (unopened, None));
+        priority.handle(Event::News(SessionNews::Present(true)), &[]);
+        assert!(priority.measured_at.is_some() && priority.typed == Some(1));
+        priority.handle(Event::News(SessionNews::Present(false)), &[]);
+        assert_eq!(priority.measure_at, None, "nothing wakes up for it");
+    }
+
+    #[test]
+    fn without_groups_a_program_that_was_typed_into_is_spared() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let nice = || getpriority_process(Pid::from_raw(child.id().cast_signed())).unwrap();
+        let before = nice();
+        let computes = Move {
+            pid: child.id(),
+            started_ticks: 1,
+            name: "sleep".to_owned(),
+            to: Group::Computes,
+            reason: Reason::Computes { percent: 90 },
+        };
+        let mut priority = Priority::open(Switch::On, None);
+        priority.was_typed.insert(child.id());
+        priority.carry_out(computes.clone());
+        assert_eq!((nice(), priority.moved.len()), (before, 0));
+        priority.was_typed.clear();
+        priority.carry_out(computes);
+        assert_eq!((nice(), priority.moved.len()), (19, 1));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -125,7 +125,7 @@ pub(super) fn processes(plan: &Plan, waits: &Waits) -> Vec<Shown> {
             percent: one.percent,
             waited_ms: waits.ms_per_s.get(&one.pid).copied(),
             reason: match one.refused {
-                true => format!("{}; the kernel refuses to move it there", one.reason),
+                true => format!("{}; it was not moved there", one.reason),
                 false => one.reason.to_string(),
             },
         })
