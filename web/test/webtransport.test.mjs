@@ -341,8 +341,9 @@ test("a page that is left is no viewer any more, long before QUIC's time-out", a
   const viewers = () => JSON.parse(session.share(["--list", "--json"])).viewers.length;
   assert.equal(viewers(), 1);
   const left = Date.now();
+  // QUIC gives up after 30 s; a machine that runs other tests takes seconds to start a program.
   await page.goto("about:blank");
-  while (viewers() > 0) assert.ok(Date.now() < left + 15_000, "the session still shows it");
+  while (viewers() > 0) assert.ok(Date.now() < left + 25_000, "the session still shows it");
 
   // Without the page's secret nobody ends it.
   await page.goBack();
