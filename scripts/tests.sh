@@ -294,10 +294,15 @@ test_long() {
     test_step "a file of 3 GB" env THINC_FILE_BYTES=3000000001 \
         "$cargo" test "${locked[@]}" --release -p thinc --test serve a_large_file
     if ((EUID == 0)); then
+        need_packages "${packages_vm[@]}"
+        steps_total=$((steps_total + 2))
+        test_step "control groups, version 2" vm_test_groups plain
+        test_step "control groups, systemd" vm_test_groups systemd
         steps_total=$((steps_total + 1))
         test_step "Debian $release" ./dev test --fresh "$release"
     else
-        say "Left out, since it needs root: ./dev test --fresh $release"
+        say "Left out, since they need root: control groups of version 2, and" \
+            "./dev test --fresh $release"
     fi
 }
 

@@ -1,12 +1,11 @@
 //! Memory and processors of a desktop, by control groups of the kernel. Beside the path: from
 //! limits.rs, to the files of cgroups(7): version 2 or 1, for each controller the one that has it.
-//! Where systemd owns version 2, it is asked, as it undoes what others write. session_groups.rs has
-//! the groups by which processor time follows the person; a limit of the same hierarchy is set
-//! there. Knows paths and numbers; never who a person is.
+//! session_groups.rs has the groups by which processor time follows the person; a limit of the same
+//! hierarchy is set there, and so is each where systemd owns version 2, as it undoes what others
+//! write. Knows paths and numbers; never who a person is.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use tracing::info;
 
@@ -24,10 +23,8 @@ const SYSTEMD: &str = "/run/systemd/system";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     groups: Vec<Group>,
-    /// For systemd instead: the properties of the login's scope.
-    properties: Vec<String>,
-    /// By which processor time follows the person, or why there are none; `None` where the
-    /// administrator wants none.
+    /// By which processor time follows the person, or systemd sets the limits; or why there are
+    /// none. `None` where the administrator wants none.
     tree: Option<Result<Tree, String>>,
 }
 
@@ -88,6 +85,8 @@ impl Places {
     /// `mounts` and `own` are the texts of the files above.
     fn from(limits: &Limits, mounts: &str, own: &str, by_systemd: bool) -> Result<Places, String> {
         let mut places = Places::default();
+        // For systemd.
+        let mut properties = Vec::new();
         let mut add = |key, controller, property: String, v1, v2| {
             let home = Home::find(mounts, own, controller, by_systemd).ok_or_else(|| {
                 format!(
@@ -96,7 +95,7 @@ impl Places {
                 )
             })?;
             match home.version {
-                Version::V2 if by_systemd => places.properties.push(property),
+                Version::V2 if by_systemd => properties.push(property),
                 Version::V2 => {
                     home.check_divisible(controller)
                         .map_err(|why| format!("{key} cannot be enforced: {why}"))?;
@@ -129,32 +128,13 @@ impl Places {
                 vec![("cpu.max", format!("{quota} {PERIOD_US}"))],
             )?;
         }
-        if limits.priority {
+        if !properties.is_empty() {
+            let tree = Tree::of_systemd(mounts, own, properties, limits.priority)?;
+            places.tree = Some(Ok(tree));
+        } else if limits.priority {
             places.tree = Some(Tree::find(mounts, own, by_systemd, &mut places.groups));
         }
         Ok(places)
-    }
-
-    /// Lets systemd limit all that this login starts, once PAM has opened its session. In the main
-    /// thread of a login process, before it waits for all children.
-    pub(crate) fn limit_scope(&self) -> Result<(), String> {
-        if self.properties.is_empty() {
-            return Ok(());
-        }
-        let path = Path::new("/proc/self/cgroup");
-        let own = fs::read_to_string(path).map_err(at(path))?;
-        let scope = scope_of(&own).ok_or(
-            "PAM has opened no session of logind, which limits by systemd need: pam_systemd.so is \
-             missing in the rules",
-        )?;
-        let mut systemctl = Command::new("systemctl");
-        systemctl.args(["set-property", "--runtime", scope]).args(&self.properties);
-        let output = systemctl.stdin(Stdio::null()).output().map_err(at(Path::new("systemctl")))?;
-        if output.status.success() {
-            return Ok(());
-        }
-        let error = String::from_utf8_lossy(&output.stderr);
-        Err(format!("systemctl set-property {scope}: {}", error.trim()))
     }
 
     /// Logs why processor time does not follow the person, if it should.
@@ -185,21 +165,26 @@ impl Places {
                 self.tell_without_tree(uid);
                 Ok(None)
             }
-            entered => entered.map(Some),
+            entered => entered.map(|groups| tree.moves().then_some(groups)),
         }
     }
 
-    /// Moves it back.
-    pub(crate) fn leave(&self, process: u32) -> Result<(), String> {
-        let homes = self.groups.iter().map(|group| &group.home);
-        let tree = self.tree.iter().flatten().map(Tree::home);
-        homes.chain(tree).try_for_each(|home| enter(&home.folder, process))
+    /// The group to which a process goes back from those of a desktop.
+    pub(crate) fn origin_of(&self, process: u32) -> Option<PathBuf> {
+        self.tree.iter().flatten().next()?.origin_of(process)
     }
 
-    /// Removes the groups of desktops that have ended.
-    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
+    /// Moves it back.
+    pub(crate) fn leave(&self, process: u32, origin: Option<&Path>) -> Result<(), String> {
+        let homes = self.groups.iter().map(|group| group.home.folder.as_path());
+        let tree = self.tree.iter().flatten().map(|tree| tree.home().folder.as_path());
+        homes.chain(origin.or(tree.last())).try_for_each(|folder| enter(folder, process))
+    }
+
+    /// Removes the groups of desktops of this user that have ended.
+    pub(crate) fn remove_empty(&self, uid: u32, ended: Ended<'_>) {
         self.groups.iter().for_each(|group| group.remove_empty(ended));
-        self.tree.iter().flatten().for_each(|tree| tree.remove_empty(ended));
+        self.tree.iter().flatten().for_each(|tree| tree.remove_empty(uid, ended));
     }
 }
 
@@ -339,12 +324,6 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), String> {
     std::io::Write::write_all(&mut file, value.as_bytes()).map_err(at(path))
 }
 
-/// The scope that logind has made for a login, from /proc/self/cgroup.
-fn scope_of(own: &str) -> Option<&str> {
-    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    path.rsplit('/').find(|part| part.ends_with(".scope"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,11 +387,9 @@ mod tests {
         // Not even where the broker's own group has no controller yet.
         fs::write(fake.0.join("own/cgroup.controllers"), "").unwrap();
         let places = fake.places(&BOTH, true).unwrap();
-        assert_eq!(places.properties, ["MemoryMax=4294967296", "CPUQuota=150%"]);
-        assert!(places.groups.is_empty());
-        let own = "0::/user.slice/user-7.slice/session-3.scope\n";
-        assert_eq!(scope_of(own), Some("session-3.scope"));
-        assert_eq!(scope_of("0::/system.slice/thinc-broker.service\n"), None);
+        let tree = places.tree.unwrap().unwrap();
+        assert_eq!(tree.properties().unwrap(), ["MemoryMax=4294967296", "CPUQuota=150%"]);
+        assert!(places.groups.is_empty() && tree.has_limits());
     }
 
     #[test]

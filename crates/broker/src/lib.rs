@@ -33,6 +33,7 @@ mod processes;
 pub mod proxy;
 mod reservations;
 mod session_groups;
+mod systemd_scope;
 mod throttle;
 
 use std::io;

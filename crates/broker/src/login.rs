@@ -126,7 +126,7 @@ pub(crate) fn main(
     // the C library aborts it if one thread cannot.
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
-    places.remove_empty(Ended::All);
+    places.remove_empty(account.uid.as_raw(), Ended::All);
     info!(user = account.name, "the last process of a login of {} has ended", account.name);
     pam.close_session()?;
     pam.delete_credentials()?;
@@ -253,7 +253,6 @@ fn open(
     let places = Places::find(limits).map_err(BrokerError::Limits)?;
     places.tell_without_tree(account.uid.as_raw());
     open_session(pam, &account)?;
-    places.limit_scope().map_err(BrokerError::Limits)?;
     let agent = start_agent(pam, &account, limits, &places, state)?;
     Ok((account, places, agent))
 }

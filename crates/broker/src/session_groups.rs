@@ -24,6 +24,7 @@ use crate::packets;
 use crate::priority_groups::{
     GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
 };
+use crate::systemd_scope::{self, Scope, Weights};
 
 /// The controller of processor time.
 const CONTROLLER: &str = "cpu";
@@ -68,6 +69,12 @@ const LEAST: Weight = Weight { shares: 2, weight: 1 };
 /// 1 : 20 to [`USUAL`], as the background to the foreground: of a whole desktop that nobody uses.
 /// Its person's programs go on with it, which [`LEAST`] would nearly stop.
 const OF_UNUSED: Weight = Weight { shares: 51, weight: 5 };
+/// Where systemd owns the groups: of desktops in use and of others, among what else their user
+/// runs; and of the user's slice among those of others, who have 100.
+const BY_SYSTEMD: [Weights; 2] = [
+    Weights { scope: USUAL.weight, slice: OF_FOREGROUND.weight },
+    Weights { scope: OF_UNUSED.weight, slice: OF_BACKGROUND.weight },
+];
 /// What all desktops together count as on each processor, in single processes beside them in the
 /// broker's own group: services of the system, and logins.
 const ALL_AS_PROCESSES: u32 = 4;
@@ -81,6 +88,10 @@ pub(crate) struct Tree {
     /// Those in the same hierarchy: the group of a desktop in the foreground then has the limits,
     /// and holds the desktop in the background too.
     limits: Vec<Group>,
+    /// systemd owns the hierarchy, and starts a scope with these properties for each desktop.
+    properties: Option<Vec<String>>,
+    /// Processes are moved between the groups of a desktop.
+    moves: bool,
 }
 
 impl Tree {
@@ -104,23 +115,55 @@ impl Tree {
         )?;
         if home.version == Version::V2 {
             if by_systemd {
-                return Err("systemd owns the control groups of this system, and undoes what \
-                            others write to them"
-                    .to_owned());
+                let properties = Some(Vec::new());
+                return Ok(Tree { home, limits: Vec::new(), properties, moves: true });
             }
             home.check_divisible(CONTROLLER)?;
         }
         let limits = limits.extract_if(.., |limit| limit.home == home).collect();
-        Ok(Tree { home, limits })
+        Ok(Tree { home, limits, properties: None, moves: true })
+    }
+
+    /// Where systemd owns version 2, and has to set limits, by these properties of a scope.
+    pub(crate) fn of_systemd(
+        mounts: &str,
+        own: &str,
+        properties: Vec<String>,
+        moves: bool,
+    ) -> Result<Tree, String> {
+        let home = Home::find(mounts, own, CONTROLLER, true).ok_or(
+            "limits cannot be enforced: no control group of this system has the controller \
+             \"cpu\" (cgroups(7)). Enable it, or remove session-memory and session-processors",
+        )?;
+        let moves = moves && !hides_processes(mounts);
+        Ok(Tree { home, limits: Vec::new(), properties: Some(properties), moves })
     }
 
     pub(crate) fn home(&self) -> &Home {
         &self.home
     }
 
+    #[cfg(test)]
+    pub(crate) fn properties(&self) -> Option<&[String]> {
+        self.properties.as_deref()
+    }
+
+    /// The group of a process that enters the groups of a desktop and comes back; `None` where that
+    /// is the broker's own.
+    pub(crate) fn origin_of(&self, process: u32) -> Option<PathBuf> {
+        self.properties.as_ref()?;
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        self.home.folder_of(&groups, CONTROLLER)
+    }
+
     /// Whether a desktop must not start without its groups.
     pub(crate) fn has_limits(&self) -> bool {
-        !self.limits.is_empty()
+        !self.limits.is_empty() || self.properties.iter().any(|properties| !properties.is_empty())
+    }
+
+    /// Whether processes are moved between the groups of a desktop.
+    pub(crate) fn moves(&self) -> bool {
+        self.moves
     }
 
     /// Moves a process to new groups of a desktop of this user.
@@ -130,6 +173,9 @@ impl Tree {
         uid: u32,
         process: u32,
     ) -> Result<SessionGroups, String> {
+        if let Some(properties) = &self.properties {
+            return self.enter_scope(name, uid, process, properties);
+        }
         let home = &self.home;
         let controllers: Vec<&str> = [CONTROLLER]
             .into_iter()
@@ -153,22 +199,9 @@ impl Tree {
             write(&desktop.join(file), value)?;
         }
         home.divide(&desktop, &[CONTROLLER])?;
-        let (answers, rest) = (desktop.join(ANSWERS), desktop.join(REST));
-        for (group, weight) in [(&answers, &OF_ANSWERS), (&rest, &USUAL)] {
-            make(group)?;
-            set(home, group, weight)?;
-        }
+        let (answers, rest) = self.make_parts(&desktop)?;
         let computes = if self.has_limits() {
-            let computes = desktop.join(COMPUTES);
-            make(&computes)?;
-            let idle = computes.join("cpu.idle");
-            // Since Linux 5.15. It includes the smallest weight, which then cannot be written.
-            if idle.exists() {
-                write(&idle, "1")?;
-            } else {
-                set(home, &computes, &LEAST)?;
-            }
-            computes
+            self.make_computes(&desktop)?
         } else {
             let folder = parent(BACKGROUND, &OF_BACKGROUND, &[CONTROLLER])?.join(name);
             make(&folder)?;
@@ -184,12 +217,80 @@ impl Tree {
             rest,
             computes,
             is_whole,
+            scope: None,
             is_background: false,
             has_told: Cell::new(false),
         })
     }
 
-    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
+    /// The same in a scope that systemd starts.
+    fn enter_scope(
+        &self,
+        name: &str,
+        uid: u32,
+        process: u32,
+        properties: &[String],
+    ) -> Result<SessionGroups, String> {
+        let (scope, holder) = Scope::start(&self.home, name, uid, properties)?;
+        let desktop = scope.folder.clone();
+        let rest = desktop.join(REST);
+        make(&rest)?;
+        // A group with processes is not divided.
+        enter(&rest, holder.process)?;
+        self.home.divide(&desktop, &[CONTROLLER])?;
+        let (answers, rest) = self.make_parts(&desktop)?;
+        let computes = self.make_computes(&desktop)?;
+        scope.weigh(USUAL.weight, &BY_SYSTEMD)?;
+        enter(&rest, process)?;
+        Ok(SessionGroups {
+            home: self.home.clone(),
+            uid,
+            desktop,
+            answers,
+            rest,
+            computes,
+            is_whole: true,
+            scope: Some(scope),
+            is_background: false,
+            has_told: Cell::new(false),
+        })
+    }
+
+    /// The groups of what answers and of the rest, in that of a desktop.
+    fn make_parts(&self, desktop: &Path) -> Result<(PathBuf, PathBuf), String> {
+        let (answers, rest) = (desktop.join(ANSWERS), desktop.join(REST));
+        for (group, weight) in [(&answers, &OF_ANSWERS), (&rest, &USUAL)] {
+            make(group)?;
+            set(&self.home, group, weight)?;
+        }
+        Ok((answers, rest))
+    }
+
+    /// That of what computes, if it has to be there too.
+    fn make_computes(&self, desktop: &Path) -> Result<PathBuf, String> {
+        let computes = desktop.join(COMPUTES);
+        make(&computes)?;
+        let idle = computes.join("cpu.idle");
+        // Since Linux 5.15. It includes the smallest weight, which then cannot be written.
+        if idle.exists() {
+            write(&idle, "1")?;
+        } else {
+            set(&self.home, &computes, &LEAST)?;
+        }
+        Ok(computes)
+    }
+
+    /// Those of this user's desktops.
+    pub(crate) fn remove_empty(&self, uid: u32, ended: Ended<'_>) {
+        if self.properties.is_some() {
+            // systemd removes a scope that has no process left.
+            if let Ended::All = ended
+                && let Err(why) = systemd_scope::weigh_slice_of(&self.home, uid, &BY_SYSTEMD)
+            {
+                warn!(uid, "the slice of user {uid} keeps its weight: {why}");
+            }
+            return;
+        }
         let all = self.home.folder.join(GROUP);
         for desktop in ended.among(&all.join(FOREGROUND)) {
             // The kernel refuses each while a process is there.
@@ -240,6 +341,8 @@ pub(crate) struct SessionGroups {
     computes: PathBuf,
     /// One group holds the whole desktop, in the background too.
     is_whole: bool,
+    /// That group is systemd's.
+    scope: Option<Scope>,
     /// Nobody has used it since it was moved there, or since the weight of `desktop` became small.
     is_background: bool,
     /// A line of the log is written once for each desktop.
@@ -301,13 +404,13 @@ impl SessionGroups {
                 }
                 self.move_process(pid, to, Whose::TheUsers)?;
                 if is_back {
-                    set(&self.home, &self.desktop, &USUAL)?;
+                    self.weigh(&USUAL)?;
                     self.is_background = false;
                 }
                 Ok(())
             }
             GroupRequest::Background if self.is_whole => {
-                set(&self.home, &self.desktop, &OF_UNUSED)?;
+                self.weigh(&OF_UNUSED)?;
                 self.is_background = true;
                 Ok(())
             }
@@ -317,6 +420,14 @@ impl SessionGroups {
                 self.move_all(&[&self.answers, &self.rest], &self.computes)
                     .map_err(|why| format!("the desktop is not in the background: {why}"))
             }
+        }
+    }
+
+    /// The whole desktop.
+    fn weigh(&self, weight: &Weight) -> Result<(), String> {
+        match &self.scope {
+            Some(scope) => scope.weigh(weight.weight, &BY_SYSTEMD),
+            None => set(&self.home, &self.desktop, weight),
         }
     }
 
@@ -434,13 +545,15 @@ pub(crate) struct Desktops {
     places: Places,
     uid: u32,
     count: u32,
+    /// The agent's group while it starts none.
+    origin: Option<PathBuf>,
     /// Those whose supervisors are served, by name.
     served: Vec<(String, JoinHandle<()>)>,
 }
 
 impl Desktops {
     pub(crate) fn new(places: Places, uid: u32) -> Desktops {
-        Desktops { places, uid, count: 0, served: Vec::new() }
+        Desktops { places, uid, count: 0, origin: None, served: Vec::new() }
     }
 
     /// Moves the agent to new groups for a desktop. Returns the supervisor's end of a socket over
@@ -451,7 +564,10 @@ impl Desktops {
         self.served.retain(|(_, thread)| !thread.is_finished());
         // A desktop that is not served can lose the empty ones of its groups: nobody moves there.
         let living: Vec<&str> = self.served.iter().map(|(name, _)| name.as_str()).collect();
-        self.places.remove_empty(Ended::Except(&living));
+        self.places.remove_empty(self.uid, Ended::Except(&living));
+        if self.origin.is_none() {
+            self.origin = self.places.origin_of(agent);
+        }
         self.places.enter(&name, agent)?;
         let Some(groups) = self.places.enter_tree(&name, self.uid, agent)? else {
             return Ok(None);
@@ -471,7 +587,7 @@ impl Desktops {
 
     /// Moves the agent back.
     pub(crate) fn leave(&self, agent: u32) -> Result<(), String> {
-        self.places.leave(agent)
+        self.places.leave(agent, self.origin.as_deref())
     }
 }
 
