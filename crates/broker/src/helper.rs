@@ -30,6 +30,8 @@ use tracing::{info, warn};
 use self::monitor::{Refused, Tally};
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket};
+use crate::admission::Policy;
+use crate::admission::system::Sources;
 use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
@@ -72,7 +74,10 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
-    options.limits.check().map_err(BrokerError::Limits)?;
+    let places = options.limits.check().map_err(BrokerError::Limits)?;
+    if let Some(note) = note(&options, &Sources::find(&places)) {
+        warn!("{note}");
+    }
     let banner = banner(&options)?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
@@ -158,9 +163,18 @@ pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
     if let Some((certificate, key)) = &options.certificate {
         Identity::load(certificate, key)?;
     }
-    options.limits.check().map_err(BrokerError::Limits)?;
+    let places = options.limits.check().map_err(BrokerError::Limits)?;
+    if let Some(note) = note(options, &Sources::find(&places)) {
+        // Fails only if nobody reads it.
+        let _ = writeln!(io::stdout(), "{note}");
+    }
     banner(options)?;
     acme::check(options)
+}
+
+/// What of the administrator's wishes does not hold here, though the broker runs.
+fn note(options: &BrokerOptions, pressure: &Sources) -> Option<String> {
+    (options.limits.admission.policy != Policy::Off).then(|| pressure.note()).flatten()
 }
 
 fn banner(options: &BrokerOptions) -> Result<String, BrokerError> {
