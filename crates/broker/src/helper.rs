@@ -31,7 +31,7 @@ use self::monitor::{Refused, Tally};
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket};
 use crate::admission::Policy;
-use crate::admission::system::Sources;
+use crate::admission::system::{LineFile, Sources};
 use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
@@ -75,7 +75,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
     let places = options.limits.check().map_err(BrokerError::Limits)?;
-    if let Some(note) = note(&options, &Sources::find(&places)) {
+    let pressure = Sources::find(&places);
+    if let Some(note) = note(&options, &pressure) {
         warn!("{note}");
     }
     let banner = banner(&options)?;
@@ -134,6 +135,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         udp_sockets,
         front_user,
         service: options.pam_service,
+        pressure,
+        waiting: LineFile::of(&options.state),
         state: options.state,
         remember: options.remember,
         remember_s: Cell::new(0),
@@ -214,6 +217,9 @@ pub(crate) struct Helper {
     start: Start,
     front_user: User,
     pub(crate) service: String,
+    /// For figures.
+    pressure: Sources,
+    waiting: LineFile,
     pub(crate) state: PathBuf,
     /// How long devices are remembered, as the administrator wants, and what the front is told.
     remember: Duration,
