@@ -58,6 +58,7 @@ const preferences = new Preferences({
     error.textContent = text;
   },
 });
+const stopWaiting = find<HTMLButtonElement>("stop-waiting");
 const startForm = find<HTMLFormElement>("start");
 const choice = find<HTMLDetailsElement>("choice");
 const what = find<HTMLSelectElement>("what");
@@ -75,6 +76,7 @@ let signInProblem = "";
 
 function show(part: HTMLElement | undefined, heading: string, text = "", problem = ""): void {
   for (const other of [loginForm, questions, desktops]) other.hidden = other !== part;
+  stopWaiting.hidden = true;
   banner.hidden = banner.textContent === "" || part === desktops || part === undefined;
   title.textContent = heading;
   document.title = `${heading} – thinc`;
@@ -193,12 +195,17 @@ function ask(number: string, prompts: Prompt[]): void {
  * A request of this login, or of the one that follows it where this browser is remembered;
  * undefined if there is none.
  */
-async function request(path: string, method = "GET", body?: string): Promise<Response | undefined> {
+async function request(
+  path: string,
+  method = "GET",
+  body?: string,
+  signal: AbortSignal | null = null,
+): Promise<Response | undefined> {
   for (let isAgain = false; ; isAgain = true) {
     const secret = loadLogin();
     if (secret !== undefined) {
       const headers = { ...headersOf(secret), "content-type": "application/json" };
-      const init = { method, headers, body: body ?? null, cache: "no-store" as const };
+      const init = { method, headers, body: body ?? null, cache: "no-store" as const, signal };
       const response = await fetch(path, init);
       if (response.status !== 401) return response;
       if (loadLogin() === secret) forgetLogin();
@@ -298,12 +305,40 @@ function showFields(): void {
 
 async function start(what?: string): Promise<void> {
   show(undefined, say("starting"));
-  const response = await request("start", "POST", what);
+  const response = await startInTurn(what);
+  if (response === "stopped") return showDesktops("end");
   if (response === undefined) return askToLogIn();
   if (response.ok) return open(((await response.json()) as { name: string }).name);
   const reason = await response.text();
   await showDesktops("end");
   error.textContent = say("notStarted", reason);
+}
+
+/**
+ * The answer once the desktop has started, or cannot. While the server is short of something, the
+ * person reads how many wait before them; who stops asking loses their place.
+ */
+async function startInTurn(what?: string): Promise<Response | undefined | "stopped"> {
+  const stop = new AbortController();
+  stopWaiting.onclick = () => stop.abort();
+  let known: number | undefined;
+  for (;;) {
+    try {
+      // Who knows their place is answered once that has changed, or after some seconds.
+      const path = known === undefined ? "start" : `start?waits=${known}`;
+      const response = await request(path, "POST", what, stop.signal);
+      if (response?.status !== 202) return response;
+      const { ahead } = (await response.json()) as { ahead: number };
+      if (ahead === known) continue;
+      known = ahead;
+      show(undefined, say("waiting"), ahead === 0 ? say("isNext") : say("isBehind", ahead));
+      stopWaiting.hidden = false;
+      stopWaiting.disabled = false;
+    } catch (reason) {
+      if (stop.signal.aborted) return "stopped";
+      throw reason;
+    }
+  }
 }
 
 async function end(desktop: Desktop): Promise<void> {

@@ -27,6 +27,10 @@ interface Figures {
     refusals: [string, number][];
     unauthenticated: number;
     is_draining: boolean;
+    waiting: number;
+    refused_starts: number;
+    waited_starts: number;
+    pressure_percent: [string, number][];
     implausible: number;
   } | null;
   rows: {
@@ -262,7 +266,12 @@ function showNow(figures: Figures): void {
       ["Refusals since the start", String(refusals(figures))],
       ["Connections before a login", String(broker.unauthenticated)],
       ["New logins", broker.is_draining ? "refused: drained" : "taken"],
+      ["People who wait for a desktop", String(broker.waiting)],
+      ["Desktops not started, under pressure", String(broker.refused_starts)],
+      ["Desktops started after a wait", String(broker.waited_starts)],
     );
+    for (const [resource, value] of broker.pressure_percent)
+      pairs.push([`Pressure, ${resource}`, percent(value)]);
   }
   for (const [part, value] of figures.memory) pairs.push([`Memory, ${part}`, bytes(value)]);
   const shown = pairs.map(([name, value]) => {

@@ -46,6 +46,10 @@ const BROKER = {
   refusals: [["refused", 0]],
   unauthenticated: 0,
   is_draining: false,
+  waiting: 0,
+  refused_starts: 0,
+  waited_starts: 0,
+  pressure_percent: [["memory", 3]],
   implausible: 0,
 };
 

@@ -14,6 +14,7 @@ use tracing::warn;
 
 pub use thinc_session_server::preferences::{PREFERENCES_BYTES_MAX, Preferences};
 
+use crate::admission::Waiting;
 use crate::limits::Starts;
 use crate::{BrokerError, packets};
 
@@ -168,6 +169,8 @@ pub enum AgentAnswer {
         /// It did not run before.
         is_new: bool,
     },
+    /// To the same: not yet, and who asks again in time keeps their place.
+    Waiting(Waiting),
     /// To `Open` and `Visit`; the connection comes along as a descriptor.
     Opened,
     /// To `Preferences` and `Prefer`.

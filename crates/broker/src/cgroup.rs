@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::info;
 
+use crate::admission::Whose;
 use crate::limits::{Limits, at};
 use crate::session_groups::{SessionGroups, Tree};
 
@@ -135,6 +136,16 @@ impl Places {
             places.tree = Some(Tree::find(mounts, own, by_systemd, &mut places.groups));
         }
         Ok(places)
+    }
+
+    /// The file in which the kernel says how much desktops in use wait for processors; where they
+    /// have no groups, `of_machine`, which says it of all that runs. `None`: they go before
+    /// background jobs, and only the figures of both together are known.
+    pub(crate) fn processor_pressure(&self, of_machine: &Path) -> Option<(Whose, PathBuf)> {
+        match &self.tree {
+            Some(Ok(tree)) => tree.pressure().map(|path| (Whose::Foreground, path)),
+            _ => Some((Whose::Machine, of_machine.to_owned())),
+        }
     }
 
     /// Logs why processor time does not follow the person, if it should.
@@ -327,6 +338,7 @@ pub(crate) fn write(path: &Path, value: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::{Admission, Policy};
 
     const BOTH: Limits = Limits {
         sessions: None,
@@ -334,6 +346,7 @@ mod tests {
         memory: Some(4 << 30),
         processor_percent: Some(150),
         priority: false,
+        admission: Admission { policy: Policy::Off, memory: None },
     };
 
     /// A folder that looks like version 2, until it is dropped.
@@ -369,6 +382,23 @@ mod tests {
         let fake = Fake::new("missing", "memory pids\n");
         let error = fake.places(&BOTH, false).unwrap_err();
         assert!(error.contains("session-processors") && error.contains("\"cpu\""), "{error}");
+    }
+
+    #[test]
+    fn pressure_is_that_of_desktops_in_use_where_the_kernel_tells_it() {
+        let machine = Path::new("/proc/pressure/cpu");
+        let of = |places: Places| places.processor_pressure(machine);
+        let alone = Some((Whose::Machine, machine.to_owned()));
+        assert_eq!(of(Places::default()), alone, "nobody wants groups");
+        let priority = Limits { priority: true, ..Limits::default() };
+        let fake = Fake::new("pressure", "cpu memory\n");
+        let foreground = fake.0.join("own/thinc/fg/cpu.pressure");
+        let places = fake.places(&priority, false).unwrap();
+        assert_eq!(of(places), Some((Whose::Foreground, foreground)));
+        assert_eq!(of(fake.places(&priority, true).unwrap()), alone, "there are no groups");
+        let mount = "30 1 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let places = Places::from(&priority, mount, "2:cpu:/a\n", false).unwrap();
+        assert_eq!(of(places), None, "background jobs are part of the machine's");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
 use crate::acme::{AcmeOptions, NAMES_MAX};
+use crate::admission::Policy;
 use crate::limits::{
     Limits, PROCESSOR_PERCENT_MAX, PROCESSOR_PERCENT_MIN, SESSIONS_ALLOWED_MAX,
     SESSIONS_PER_USER_MAX, parse_memory,
@@ -59,6 +60,8 @@ pub const KEYS: &[&str] = &[
     "sessions-per-user",
     "session-memory",
     "session-processors",
+    "admission",
+    "admission-memory",
     "priority",
     "banner",
     "log-format",
@@ -237,6 +240,10 @@ impl Config {
                 "session-processors" => entry
                     .processor_percent()
                     .map(|value| config.limits.processor_percent = Some(value)),
+                "admission" => entry.policy().map(|value| config.limits.admission.policy = value),
+                "admission-memory" => {
+                    entry.memory().map(|value| config.limits.admission.memory = Some(value))
+                }
                 "priority" => entry.flag().map(|value| config.priority = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
                 "log-format" => entry.log_format().map(|value| config.log_format = Some(value)),
@@ -301,6 +308,11 @@ impl Entry<'_> {
     fn opening(&self) -> Result<Opening, String> {
         let allowed = "it has to be \"take-over\", \"join\" or \"ask\"";
         self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
+    }
+
+    fn policy(&self) -> Result<Policy, String> {
+        let allowed = "it has to be \"off\", \"refuse\" or \"queue\"";
+        self.text(allowed)?.parse().map_err(|()| self.wrong(allowed))
     }
 
     /// One, or a list.
@@ -490,6 +502,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::admission::Admission;
 
     const EXAMPLE: &str = include_str!("../../../packaging/host/broker.toml");
     const GUIDE: &str = include_str!("../../../doc/hosting.md");
@@ -524,7 +537,8 @@ mod tests {
                     remember = '7d'\nsound = false\nprinting = false\nmicrophone = false\n\
                     end-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
-                    session-memory = '4G'\nsession-processors = 1.5\npriority = false\n\
+                    session-memory = '4G'\nsession-processors = 1.5\nadmission = 'queue'\n\
+                    admission-memory = '2G'\npriority = false\n\
                     banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
@@ -558,6 +572,7 @@ mod tests {
                 memory: Some(4 << 30),
                 processor_percent: Some(150),
                 priority: false,
+                admission: Admission { policy: Policy::Queue, memory: Some(2 << 30) },
             },
             priority: Some(false),
             banner: Some("/b".into()),
@@ -608,6 +623,9 @@ mod tests {
             ("session-memory = '4'", "/b.toml:1: session-memory = \"4\": it has to be a size"),
             ("session-processors = 0.01", "/b.toml:1: session-processors = 0.01: it has to be"),
             ("session-processors = nan", "/b.toml:1: session-processors = nan: it has to be"),
+            ("admission = true", "/b.toml:1: admission = true: it has to be \"off\", \"refuse\""),
+            ("admission = 'Queue'", "/b.toml:1: admission = \"Queue\": it has to be \"off\","),
+            ("admission-memory = 2", "/b.toml:1: admission-memory = 2: it has to be a size"),
             ("priority = 'on'", "/b.toml:1: priority = \"on\": it has to be true or false"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),

@@ -30,6 +30,8 @@ use tracing::{info, warn};
 use self::monitor::{Refused, Tally};
 use crate::acme::{self, AcmeOptions};
 use crate::admin::{AdminRequest, AdminSocket};
+use crate::admission::Policy;
+use crate::admission::system::{LineFile, Sources};
 use crate::attempt::{Begin, Task};
 use crate::audit::{Audit, Entry, Event};
 use crate::banner;
@@ -72,7 +74,11 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
-    options.limits.check().map_err(BrokerError::Limits)?;
+    let places = options.limits.check().map_err(BrokerError::Limits)?;
+    let pressure = Sources::find(&places);
+    if let Some(note) = note(&options, &pressure) {
+        warn!("{note}");
+    }
     let banner = banner(&options)?;
     let (certificate, loaded) = Certificate::open(&options)?;
     let listeners = port::listen(&options.listen)?;
@@ -129,6 +135,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         udp_sockets,
         front_user,
         service: options.pam_service,
+        pressure,
+        waiting: LineFile::of(&options.state),
         state: options.state,
         remember: options.remember,
         remember_s: Cell::new(0),
@@ -158,9 +166,18 @@ pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
     if let Some((certificate, key)) = &options.certificate {
         Identity::load(certificate, key)?;
     }
-    options.limits.check().map_err(BrokerError::Limits)?;
+    let places = options.limits.check().map_err(BrokerError::Limits)?;
+    if let Some(note) = note(options, &Sources::find(&places)) {
+        // Fails only if nobody reads it.
+        let _ = writeln!(io::stdout(), "{note}");
+    }
     banner(options)?;
     acme::check(options)
+}
+
+/// What of the administrator's wishes does not hold here, though the broker runs.
+fn note(options: &BrokerOptions, pressure: &Sources) -> Option<String> {
+    (options.limits.admission.policy != Policy::Off).then(|| pressure.note()).flatten()
 }
 
 fn banner(options: &BrokerOptions) -> Result<String, BrokerError> {
@@ -200,6 +217,9 @@ pub(crate) struct Helper {
     start: Start,
     front_user: User,
     pub(crate) service: String,
+    /// For figures.
+    pressure: Sources,
+    waiting: LineFile,
     pub(crate) state: PathBuf,
     /// How long devices are remembered, as the administrator wants, and what the front is told.
     remember: Duration,

@@ -7,6 +7,7 @@
 
 pub mod acme;
 pub mod admin;
+pub mod admission;
 pub mod agent;
 mod attempt;
 mod audit;

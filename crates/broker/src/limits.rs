@@ -15,6 +15,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use tracing::{info, warn};
 
+use crate::admission::system::Admits;
+use crate::admission::waiting_line::Decision;
+use crate::admission::{Admission, Policy, Waiting};
 use crate::agent::SESSIONS_MAX;
 use crate::cgroup::Places;
 use crate::packets;
@@ -41,10 +44,12 @@ const ANSWER_BYTES_MAX: usize = 1024;
 const BEGIN: &[u8] = &[1];
 /// See [`BEGIN`].
 const DONE: &[u8] = &[2];
-/// First byte of an answer; the text of a refusal follows it.
+/// First byte of an answer; the text of a refusal follows it, or who waits and why, as JSON.
 const ALLOWED: u8 = 0;
 /// See [`ALLOWED`].
 const REFUSED: u8 = 1;
+/// See [`ALLOWED`].
+const WAITS: u8 = 2;
 
 /// What the administrator allows; `None` where there is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,11 +64,20 @@ pub struct Limits {
     pub processor_percent: Option<u32>,
     /// Processor time follows the person, within these limits.
     pub priority: bool,
+    /// When another desktop would hurt those that run.
+    pub admission: Admission,
+}
+
+/// Why a desktop does not start now.
+enum NotNow {
+    /// In words for the person.
+    Refused(String),
+    Waits(Waiting),
 }
 
 impl Limits {
-    /// Whether the system can enforce them; the error says in words why not.
-    pub fn check(&self) -> Result<(), String> {
+    /// Where the system enforces them; the error says in words why it cannot.
+    pub(crate) fn check(&self) -> Result<Places, String> {
         if self.sessions.is_some() || self.sessions_per_user.is_some() {
             let mounts = fs::read_to_string("/proc/self/mountinfo")
                 .map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
@@ -73,7 +87,7 @@ impl Limits {
                     .to_owned());
             }
         }
-        Places::find(self).map(|_| ())
+        Places::find(self)
     }
 
     /// Why this user may start no further desktop.
@@ -100,26 +114,40 @@ impl Limits {
         (of_machine, owners.get(&uid).copied().unwrap_or(0))
     }
 
-    /// Lets this user start a desktop, which counts from now on; the error is for the person.
+    /// Lets this user start a desktop, which counts from now on.
     fn reserve(
         &self,
         reservations: &Reservations,
+        admits: &mut Admits,
         uid: u32,
-    ) -> Result<Option<Reservation>, String> {
-        if self.sessions.is_none() && self.sessions_per_user.is_none() {
+    ) -> Result<Option<Reservation>, NotNow> {
+        if let Some(waiting) = admits.behind() {
+            return Err(NotNow::Waits(waiting));
+        }
+        if self.sessions.is_none() && self.sessions_per_user.is_none() && admits.is_off() {
             return Ok(None);
         }
+        // Limits first: nobody waits for what they are then refused.
         let refuse = |owners: &HashMap<u32, u32>| {
             let (of_machine, of_user) = self.count(owners, uid);
-            self.refusal(of_machine, of_user)
+            if let Some(text) = self.refusal(of_machine, of_user) {
+                return Some(NotNow::Refused(text));
+            }
+            match admits.ask(uid, of_machine > 0) {
+                Decision::Admit => None,
+                Decision::Refuse(text) => Some(NotNow::Refused(text)),
+                Decision::Wait(waiting) => Some(NotNow::Waits(waiting)),
+            }
         };
         match reservations.reserve(uid, running, refuse) {
             Ok(reserved) => reserved.map(Some),
             Err(error) => {
                 warn!("desktops cannot be counted: {error}");
-                Err("This server cannot count its desktops, and starts none. Its log says why: ask \
+                Err(NotNow::Refused(
+                    "This server cannot count its desktops, and starts none. Its log says why: ask \
                      the administrator."
-                    .to_owned())
+                        .to_owned(),
+                ))
             }
         }
     }
@@ -165,6 +193,15 @@ impl fmt::Display for Limits {
         put("memory", self.memory)?;
         put("processor-percent", self.processor_percent.map(u64::from))?;
         put("priority", self.priority.then_some(1))?;
+        put(
+            "admission",
+            match self.admission.policy {
+                Policy::Off => None,
+                Policy::Refuse => Some(1),
+                Policy::Queue => Some(2),
+            },
+        )?;
+        put("admission-memory", self.admission.memory)?;
         f.write_str(text.trim_end_matches(','))
     }
 }
@@ -185,6 +222,14 @@ impl FromStr for Limits {
                 "memory" => limits.memory = Some(value),
                 "processor-percent" => limits.processor_percent = count()?,
                 "priority" if value <= 1 => limits.priority = value == 1,
+                "admission" => {
+                    limits.admission.policy = match value {
+                        1 => Policy::Refuse,
+                        2 => Policy::Queue,
+                        _ => return Err(wrong()),
+                    }
+                }
+                "admission-memory" => limits.admission.memory = Some(value),
                 _ => return Err(wrong()),
             }
         }
@@ -211,6 +256,7 @@ pub(crate) fn answer(
     limits: &Limits,
     places: &Places,
     reservations: &Reservations,
+    admits: &mut Admits,
     uid: u32,
     agent: u32,
 ) {
@@ -222,12 +268,14 @@ pub(crate) fn answer(
         drop(reserved.take());
         match packet.bytes.as_slice() {
             BEGIN => {
-                let begun = limits.reserve(reservations, uid).and_then(|reservation| {
+                let begun = limits.reserve(reservations, admits, uid).and_then(|reservation| {
                     let supervisors = desktops.begin(agent).map_err(|error| {
                         warn!(uid, "a desktop of user {uid} is not started: {error}");
-                        "This server cannot limit what the desktop uses, and starts none. Its log \
-                         says why: ask the administrator."
-                            .to_owned()
+                        NotNow::Refused(
+                            "This server cannot limit what the desktop uses, and starts none. Its \
+                             log says why: ask the administrator."
+                                .to_owned(),
+                        )
                     })?;
                     Ok((reservation, supervisors))
                 });
@@ -238,9 +286,13 @@ pub(crate) fn answer(
                             supervisors.iter().map(|socket| socket.as_fd()).collect();
                         packets::send(socket, &[ALLOWED], &descriptors)
                     }
-                    Err(text) => {
+                    Err(NotNow::Refused(text)) => {
                         info!(uid, "user {uid} starts no desktop: {text}");
                         packets::send(socket, &[&[REFUSED], text.as_bytes()].concat(), &[])
+                    }
+                    Err(NotNow::Waits(waiting)) => {
+                        let text = serde_json::to_vec(&waiting).expect("it has a JSON form");
+                        packets::send(socket, &[&[WAITS], text.as_slice()].concat(), &[])
                     }
                 };
                 if sent.is_err() {
@@ -274,19 +326,30 @@ impl Starts {
 /// Somebody who may ask.
 pub struct Starting<'a>(MutexGuard<'a, OwnedFd>);
 
+/// What they are told.
+pub enum Begin<'a> {
+    /// A desktop may be started.
+    Begun(Begun<'a>),
+    /// Not yet: they ask again, until then or until they have gone.
+    Waits(Waiting),
+}
+
 impl<'a> Starting<'a> {
     /// Whether a desktop may be started: until the result is dropped, every child of this process
     /// belongs to that desktop. The error is for the person.
-    pub fn begin(self) -> Result<Begun<'a>, String> {
+    pub fn begin(self) -> Result<Begin<'a>, String> {
         let ended = |_| "this login has ended: log in again".to_owned();
         packets::send(&*self.0, BEGIN, &[]).map_err(ended)?;
         let answer = packets::receive(&*self.0, ANSWER_BYTES_MAX).map_err(ended)?;
         match answer.bytes.split_first() {
             Some((&ALLOWED, [])) => {
                 let priority = answer.descriptors.into_iter().next();
-                Ok(Begun { login: self.0, priority })
+                Ok(Begin::Begun(Begun { login: self.0, priority }))
             }
             Some((&REFUSED, text)) => Err(String::from_utf8_lossy(text).into_owned()),
+            Some((&WAITS, text)) => serde_json::from_slice(text)
+                .map(Begin::Waits)
+                .map_err(|_| "an answer of another version of thinc".to_owned()),
             _ => Err("this login has ended: log in again".to_owned()),
         }
     }
@@ -321,6 +384,7 @@ pub(crate) fn at(path: &Path) -> impl Fn(std::io::Error) -> String + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admission::Shortage;
 
     #[test]
     fn limits_survive_the_command_line() {
@@ -330,13 +394,22 @@ mod tests {
             memory: Some(4 << 30),
             processor_percent: Some(150),
             priority: true,
+            admission: Admission { policy: Policy::Queue, memory: Some(2 << 30) },
         };
         let one = Limits { memory: Some(1), ..Limits::default() };
         for limits in [all, one, Limits::default()] {
             assert_eq!(limits.to_string().parse(), Ok(limits));
         }
-        let bad =
-            ["sessions", "sessions=x", "sessions=4294967296", "else=1", "memory=-1", "priority=2"];
+        let bad = [
+            "sessions",
+            "sessions=x",
+            "sessions=4294967296",
+            "else=1",
+            "memory=-1",
+            "priority=2",
+            "admission=3",
+            "admission=queue",
+        ];
         for bad in bad {
             assert!(bad.parse::<Limits>().is_err(), "{bad}");
         }
@@ -369,6 +442,15 @@ mod tests {
         assert!(!hides_processes(&mount("rw,hidepid=off")) && !hides_processes(&mount("rw")));
     }
 
+    /// Whether an agent may start a desktop; `None` if it has to wait.
+    fn may(starts: &Starts) -> Option<bool> {
+        match starts.one_at_a_time().unwrap().begin() {
+            Ok(Begin::Begun(_)) => Some(true),
+            Ok(Begin::Waits(_)) => None,
+            Err(_) => Some(false),
+        }
+    }
+
     #[test]
     fn an_agent_is_answered_and_one_that_says_anything_else_is_not() {
         let (near, far) = packets::pair().unwrap();
@@ -377,16 +459,28 @@ mod tests {
         let state = std::env::temp_dir().join(format!("thinc-answer-{me}"));
         std::fs::create_dir(&state).unwrap();
         let reservations = Reservations::of(&state);
+        let queues = Admission { policy: Policy::Queue, memory: Some(u64::MAX) };
+        let queues = Limits { admission: queues, ..Limits::default() };
+        let in_state = state.clone();
         let login = std::thread::spawn(move || {
-            answer(&near, &limits, &Places::default(), &reservations, uid, me);
-            answer(&near, &Limits::default(), &Places::default(), &reservations, uid, me);
+            let places = Places::default();
+            for limits in [limits, Limits::default(), queues] {
+                let mut admits = Admits::of(&in_state, limits.admission, &places);
+                answer(&near, &limits, &places, &reservations, &mut admits, uid, me);
+            }
         });
         let starts = Starts::new(far);
         let refused = starts.one_at_a_time().unwrap().begin().err().unwrap();
         assert!(refused.contains("this server allows 0"), "{refused}");
         packets::send(&*starts.0.lock().unwrap(), &[7], &[]).unwrap();
-        drop(starts.one_at_a_time().unwrap().begin().unwrap());
-        drop(starts.one_at_a_time().unwrap().begin().unwrap());
+        assert_eq!((may(&starts), may(&starts)), (Some(true), Some(true)));
+        packets::send(&*starts.0.lock().unwrap(), &[7], &[]).unwrap();
+        // No machine has so much memory.
+        let Begin::Waits(waiting) = starts.one_at_a_time().unwrap().begin().unwrap() else {
+            panic!("it starts")
+        };
+        assert_eq!(waiting, Waiting { ahead: 0, short_of: Some(Shortage::Memory) });
+        assert_eq!(may(&starts), None, "who asks again has the same place");
         drop(starts);
         login.join().unwrap();
         std::fs::remove_dir_all(state).unwrap();

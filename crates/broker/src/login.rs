@@ -20,6 +20,7 @@ use thinc_transport::token::random;
 use tracing::{info, warn};
 
 use crate::BrokerError;
+use crate::admission::system::Admits;
 use crate::cgroup::{Ended, Places};
 use crate::devices::{Account, account_of};
 use crate::keep::{self, Door};
@@ -251,9 +252,10 @@ fn open(
     let account = account(pam)?;
     // Before PAM, which may move this process to a session of logind.
     let places = Places::find(limits).map_err(BrokerError::Limits)?;
+    let admits = Admits::of(state, limits.admission, &places);
     places.tell_without_tree(account.uid.as_raw());
     open_session(pam, &account)?;
-    let agent = start_agent(pam, &account, limits, &places, state)?;
+    let agent = start_agent(pam, &account, limits, &places, admits, state)?;
     Ok((account, places, agent))
 }
 
@@ -282,6 +284,7 @@ fn start_agent(
     account: &User,
     limits: &Limits,
     places: &Places,
+    mut admits: Admits,
     state: &Path,
 ) -> Result<OwnedFd, BrokerError> {
     let start = |error| BrokerError::System("start the user's agent", error);
@@ -316,7 +319,7 @@ fn start_agent(
     let (limits, places, uid) = (limits.clone(), places.clone(), account.uid.as_raw());
     let reservations = Reservations::of(state);
     std::thread::spawn(move || {
-        limits::answer(&asked, &limits, &places, &reservations, uid, agent.id());
+        limits::answer(&asked, &limits, &places, &reservations, &mut admits, uid, agent.id());
     });
     Ok(near)
 }

@@ -47,12 +47,12 @@ impl Reservations {
 
     /// Reserves a desktop for a user, unless `refuse` says why not. `count` gives the desktops that
     /// run, by user; `refuse` gets these together with those that are about to.
-    pub(crate) fn reserve(
+    pub(crate) fn reserve<Reason>(
         &self,
         uid: u32,
         count: impl FnOnce() -> HashMap<u32, u32>,
-        refuse: impl FnOnce(&HashMap<u32, u32>) -> Option<String>,
-    ) -> io::Result<Result<Reservation, String>> {
+        refuse: impl FnOnce(&HashMap<u32, u32>) -> Option<Reason>,
+    ) -> io::Result<Result<Reservation, Reason>> {
         match fs::DirBuilder::new().mode(0o700).create(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}

@@ -156,6 +156,13 @@ impl Tree {
         self.home.folder_of(&groups, CONTROLLER)
     }
 
+    /// The file that says how much those in use wait for a processor, once there are any; only
+    /// version 2 has one, where they have one group.
+    pub(crate) fn pressure(&self) -> Option<PathBuf> {
+        let file = || self.home.folder.join(GROUP).join(FOREGROUND).join("cpu.pressure");
+        (self.home.version == Version::V2 && self.properties.is_none()).then(file)
+    }
+
     /// Whether a desktop must not start without its groups.
     pub(crate) fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.properties.iter().any(|properties| !properties.is_empty())

@@ -10,7 +10,7 @@ use thinc_broker::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, Chosen, DesktopFigures, DesktopInfo, FIGURES_MAX,
     SESSIONS_MAX, SessionInfo, is_session_name,
 };
-use thinc_broker::limits::Starts;
+use thinc_broker::limits::{Begin, Starts};
 use thinc_broker::{DEFAULT_OPENING, OPENING_VARIABLE};
 use thinc_session_server::preferences::{self, Preferences};
 use thinc_session_server::{Opening, ShareAnswer, ShareRequest};
@@ -45,7 +45,10 @@ fn answer(
             let starting = starts.one_at_a_time()?;
             let is_new = stdio::connect(&name).is_none();
             if is_new {
-                let begun = starting.begin()?;
+                let begun = match starting.begin()? {
+                    Begin::Begun(begun) => begun,
+                    Begin::Waits(waiting) => return Ok((AgentAnswer::Waiting(waiting), None)),
+                };
                 drop(stdio::start(&name, None, &Runs::Command(&[]), begun.priority())?);
             }
             (AgentAnswer::Started { name, is_new }, None)
@@ -70,7 +73,10 @@ fn answer(
                 let error = format!("a session called {name} is running already: choose a name");
                 return Err(error.into());
             }
-            let begun = starting.begin()?;
+            let begun = match starting.begin()? {
+                Begin::Begun(begun) => begun,
+                Begin::Waits(waiting) => return Ok((AgentAnswer::Waiting(waiting), None)),
+            };
             let runs = match &desktop {
                 Some(id) => Runs::Desktop(id),
                 None => Runs::Command(&command),

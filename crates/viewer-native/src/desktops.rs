@@ -4,7 +4,7 @@
 //! desktop shows.
 
 use std::fmt::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -17,6 +17,11 @@ use thinc_transport::{ConnectError, ConnectOptions, Link, SpkiPin, base64url};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Secrets of a login in a credential, each of as many bytes; the desktop's name follows.
 const SECRET_BYTES: usize = 32;
+/// A start is asked for again after this time at least, while the server says that it has to wait:
+/// it holds its answers back itself.
+const WAIT_PAUSE: Duration = Duration::from_secs(1);
+/// How long it may say so; the server gives up before.
+const WAIT_MAX: Duration = Duration::from_secs(600);
 /// Longest text of the server's that is shown, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -66,6 +71,15 @@ struct Started {
     name: String,
 }
 
+/// Of who waits until the server can take another desktop.
+#[derive(Deserialize)]
+struct Waiting {
+    ahead: u32,
+}
+
+/// Tells the person something while they wait.
+pub(crate) type Tell<'a> = dyn Fn(&str) + 'a;
+
 /// Asks the person, and returns their line; `None` at its end.
 pub(crate) type Ask<'a> = dyn FnMut(&str) -> Option<String> + 'a;
 
@@ -75,6 +89,8 @@ type Send<'a> = dyn Fn(&str, &str, &str) -> Result<Answer, ConnectError> + 'a;
 /// A login, by whose secrets the broker is asked.
 pub(crate) struct Account<'a> {
     send: Box<Send<'a>>,
+    tell: Box<Tell<'a>>,
+    wait_pause: Duration,
 }
 
 fn failed(reason: impl Into<String>) -> ConnectError {
@@ -121,6 +137,7 @@ impl<'a> Account<'a> {
         options: &'a ConnectOptions,
         pin: SpkiPin,
         credential: &[u8],
+        tell: impl Fn(&str) + 'a,
     ) -> Option<Account<'a>> {
         let (cookie, rest) = credential.split_at_checked(SECRET_BYTES)?;
         let (secret, _) = rest.split_at_checked(SECRET_BYTES)?;
@@ -131,13 +148,13 @@ impl<'a> Account<'a> {
             let request = Request { method, path, headers: &headers, body };
             https::request(link, options, pin, request, ANSWER_TIMEOUT)
         };
-        Some(Account { send: Box::new(send) })
+        Some(Account { send: Box::new(send), tell: Box::new(tell), wait_pause: WAIT_PAUSE })
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, ConnectError> {
         let answer = (self.send)(method, path, body)?;
         match answer.status {
-            200 | 204 => Ok(answer),
+            200 | 202 | 204 => Ok(answer),
             _ => Err(failed(line(&String::from_utf8_lossy(&answer.body)))),
         }
     }
@@ -163,10 +180,33 @@ impl<'a> Account<'a> {
             (name, None) => json!({ "what": "default", "name": name }).to_string(),
             (name, Some(line)) => json!({ "what": { "program": line }, "name": name }).to_string(),
         };
-        let answer = self.ask("POST", "/start", &body)?;
+        let answer = self.start_in_turn(&body)?;
         let started: Started = serde_json::from_slice(&answer.body)
             .map_err(|error| failed(format!("the server's answer: {error}")))?;
         if is_name(&started.name) { Ok(started.name) } else { Err(failed("no desktop's name")) }
+    }
+
+    /// The answer once a desktop has started. The server may have the person wait, who can end the
+    /// viewer and so lose their place.
+    fn start_in_turn(&self, body: &str) -> Result<Answer, ConnectError> {
+        let (until, mut told) = (Instant::now() + WAIT_MAX, None);
+        loop {
+            let path = told.map_or("/start".to_owned(), |ahead| format!("/start?waits={ahead}"));
+            let answer = self.ask("POST", &path, body)?;
+            if answer.status != 202 {
+                return Ok(answer);
+            }
+            if Instant::now() >= until {
+                return Err(failed("the server has had this viewer wait for too long"));
+            }
+            let Waiting { ahead } = serde_json::from_slice(&answer.body)
+                .map_err(|error| failed(format!("the server's answer: {error}")))?;
+            if told != Some(ahead) {
+                (self.tell)(&waits(ahead));
+            }
+            told = Some(ahead);
+            std::thread::sleep(self.wait_pause);
+        }
     }
 
     /// The name of the desktop that is to be opened.
@@ -254,6 +294,15 @@ impl<'a> Account<'a> {
     }
 }
 
+fn waits(ahead: u32) -> String {
+    let place = match ahead {
+        0 => "it is the next to start".to_owned(),
+        1 => "one person is before you".to_owned(),
+        ahead => format!("{ahead} people are before you"),
+    };
+    format!("the server is busy: your desktop starts by itself as soon as it can, and {place}")
+}
+
 /// What the person has done.
 enum Acted {
     Opens(String),
@@ -313,6 +362,43 @@ mod tests {
         assert!(text.contains("  2  two, 0 min: not shown anywhere"), "{text}");
     }
 
+    fn without_telling<'a>(
+        send: impl Fn(&str, &str, &str) -> Result<Answer, ConnectError> + 'a,
+    ) -> Account<'a> {
+        let tell = |text: &str| panic!("nobody waits: {text}");
+        Account { send: Box::new(send), tell: Box::new(tell), wait_pause: Duration::ZERO }
+    }
+
+    #[test]
+    fn who_waits_is_told_their_place_whenever_it_changes_and_then_has_a_desktop() {
+        let answers = RefCell::new(vec![
+            (200, r#"{"name":"new"}"#),
+            (202, r#"{"ahead":0,"short_of":null}"#),
+            (202, r#"{"ahead":2,"short_of":"memory"}"#),
+            (202, r#"{"ahead":2,"short_of":"memory"}"#),
+        ]);
+        let (asked, told) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+        let send = |method: &str, path: &str, _: &str| {
+            asked.borrow_mut().push(format!("{method} {path}"));
+            let (status, body) = answers.borrow_mut().pop().unwrap();
+            Ok(Answer { status, headers: Vec::new(), body: body.as_bytes().to_vec() })
+        };
+        let tell = |text: &str| told.borrow_mut().push(text.to_owned());
+        let account =
+            Account { send: Box::new(send), tell: Box::new(tell), wait_pause: Duration::ZERO };
+        assert_eq!(account.start(None, None).unwrap(), "new");
+        let wanted =
+            ["POST /start", "POST /start?waits=2", "POST /start?waits=2", "POST /start?waits=0"];
+        assert_eq!(*asked.borrow(), wanted);
+        let told = told.borrow();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].ends_with("and 2 people are before you"), "{told:?}");
+        assert!(told[1].ends_with("and it is the next to start"), "{told:?}");
+
+        answers.borrow_mut().push((202, "not JSON"));
+        assert!(account.start(None, None).is_err());
+    }
+
     /// A broker that answers with this list, and notes what it is asked for.
     fn account<'a>(asked: &'a RefCell<Vec<String>>, list: &'a str) -> Account<'a> {
         let send = move |method: &str, path: &str, body: &str| {
@@ -330,7 +416,7 @@ mod tests {
             };
             Ok(Answer { status, headers, body: body.into_bytes() })
         };
-        Account { send: Box::new(send) }
+        without_telling(send)
     }
 
     const TWO: &str = r#"{"user":"anna","sessions":[
@@ -411,7 +497,7 @@ mod tests {
         let none = |_: &str, _: &str, _: &str| {
             Ok(Answer { status: 204, headers: Vec::new(), body: Vec::new() })
         };
-        assert!(!Account { send: Box::new(none) }.can_remember_devices().unwrap());
+        assert!(!without_telling(none).can_remember_devices().unwrap());
     }
 
     #[test]

@@ -29,7 +29,7 @@ const BODY_BYTES_MAX: usize = 4096;
 const SCREEN: HeaderName = HeaderName::from_static("thinc-screen");
 
 /// The body of a request to start a desktop other than the default one.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StartBody {
     what: Chosen,
@@ -55,21 +55,38 @@ fn chosen(body: &[u8]) -> Result<Option<StartBody>, &'static str> {
     }
 }
 
+/// How many wait before this person, as they know it: `waits=NUMBER`. They are answered once that
+/// changes, or their desktop has started.
+fn known_place(query: Option<&str>) -> Option<u32> {
+    query?.strip_prefix("waits=")?.parse().ok()
+}
+
 pub(super) async fn start(
     connection: &Connection,
     login: &Login,
     request: Request<Incoming>,
 ) -> Answer {
+    let known = known_place(request.uri().query());
     let Ok(body) = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await else {
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "a start has at most 4096 bytes");
     };
     let logins = &connection.shared.logins;
-    let answer = match chosen(&body.to_bytes()) {
-        Ok(None) => logins.start(login).await,
-        Ok(Some(StartBody { what, name })) => logins.start_chosen(login, what, name).await,
+    let chosen = match chosen(&body.to_bytes()) {
+        Ok(chosen) => chosen,
         Err(reason) => return plain(StatusCode::BAD_REQUEST, reason),
     };
-    match answer {
+    let ask = || async {
+        match chosen.clone() {
+            None => logins.start(login).await,
+            Some(StartBody { what, name }) => logins.start_chosen(login, what, name).await,
+        }
+    };
+    match logins.start_after(known, ask).await {
+        Ok(AgentAnswer::Waiting(waiting)) => {
+            let mut answer = answer::json(&waiting);
+            *answer.status_mut() = StatusCode::ACCEPTED;
+            answer
+        }
         Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
             if is_new {
                 connection.note(login, Deed::Started, &name).await;
@@ -260,6 +277,14 @@ fn agent_error(answer: AgentAnswer) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_is_a_number_and_anything_else_is_none() {
+        assert_eq!(known_place(Some("waits=3")), Some(3));
+        for other in [None, Some(""), Some("waits="), Some("waits=-1"), Some("waits=4294967296")] {
+            assert_eq!(known_place(other), None, "{other:?}");
+        }
+    }
 
     #[test]
     fn what_is_started_is_checked() {

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserConnections};
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use super::certificates::Certificates;
 use super::viewers::{ShownAt, Viewers};
+use crate::admission::waiting_line::ASK_MS;
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
 use crate::helper::{LOGIN_LIFE, hash};
 use crate::message::{
@@ -38,6 +39,10 @@ const ENDED_EARLY_MAX: usize = 64;
 const AGENT_REQUESTS_MAX: usize = 32;
 /// Those that are made for guests; more wait for their turn, as long as a stranger may take.
 const GUEST_REQUESTS_MAX: usize = 2;
+
+/// How long an answer is held back from who knows already that they wait: with the start itself it
+/// takes less time than a viewer waits for it.
+const WAIT_HELD_MAX: Duration = Duration::from_secs(10);
 
 /// Told to who has no desktop while the broker is drained.
 const DRAINING: &str = "this server starts no new desktops at this moment: its administrator is \
@@ -375,6 +380,26 @@ impl Logins {
             },
             other => other,
         })
+    }
+
+    /// Asks a person's agent to start what `ask` does, until there is something new for who knows
+    /// how many wait before them. Who has gone drops this, and loses their place by not asking.
+    pub(crate) async fn start_after<F: Future<Output = io::Result<AgentAnswer>>>(
+        &self,
+        known: Option<u32>,
+        ask: impl Fn() -> F,
+    ) -> io::Result<AgentAnswer> {
+        let until = Instant::now() + WAIT_HELD_MAX;
+        loop {
+            match ask().await {
+                Ok(AgentAnswer::Waiting(waiting))
+                    if known == Some(waiting.ahead) && Instant::now() < until =>
+                {
+                    sleep(Duration::from_millis(ASK_MS)).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     /// Asks a person's agent for another desktop, unless the broker is drained.

@@ -530,6 +530,8 @@ async fn default_desktop(
     {
         return Ok(first.name.clone());
     }
+    // One that has to wait is refused with its place: it gives up after ten seconds without an
+    // answer. Viewers that choose by the page's requests wait there (viewer-native's desktops.rs).
     match logins.start(login).await {
         Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
             if is_new {

@@ -98,6 +98,7 @@ pub(super) fn connected(session: OwnedFd) -> Result<UnixStream, String> {
 pub(super) fn reason_of(answer: io::Result<AgentAnswer>) -> String {
     match answer {
         Ok(AgentAnswer::Error(text)) => text,
+        Ok(AgentAnswer::Waiting(waiting)) => format!("{waiting} Open it again in a moment."),
         Ok(_) => "an answer of another version of thinc".to_owned(),
         Err(error) => format!("your part of the broker does not answer: {error}"),
     }

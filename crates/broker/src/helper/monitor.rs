@@ -16,11 +16,14 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{Helper, RESTART_DELAY_MAX, State};
+use crate::admission::Pressure;
+use crate::admission::system::{LineFile, Sources};
 use crate::agent::AgentRequest;
 use crate::memory;
 use crate::message::Reply;
 use crate::monitor::{
-    AGENT, AGENTS_MAX, COLLECT, FIGURES, FRONT, HelperFigures, Memory, REASONS, START,
+    AGENT, AGENTS_MAX, AdmissionFigures, COLLECT, FIGURES, FRONT, HelperFigures, Memory, REASONS,
+    START,
 };
 use crate::packets::{self, Channel};
 
@@ -79,7 +82,7 @@ async fn run(
         match packet.bytes.split_first() {
             None => return Ok(()),
             Some((&COLLECT, round)) if round.len() == 4 => {
-                collect(state, &mut asked, &channel, round).await?;
+                collect(helper, state, &mut asked, &channel, round).await?;
             }
             _ => {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it sent what it must not"));
@@ -102,16 +105,36 @@ enum Asked {
     Login(u64),
 }
 
+/// Who waits for a desktop, and for what processes of the machine wait.
+fn admission_figures(pressure: &Sources, waiting: &LineFile) -> AdmissionFigures {
+    let (waiting, refused, waited) = waiting.counts().unwrap_or_else(|error| {
+        warn!("who waits for a desktop cannot be counted: {error}");
+        (0, 0, 0)
+    });
+    let reading = pressure.read();
+    // Hundredths of a percent; a kernel that does not tell has no pressure.
+    let percent = |pressure: Option<Pressure>| {
+        pressure.map_or(0, |pressure| u64::from(pressure.some.ten) / 100)
+    };
+    let processors = reading.processors.map(|(_, pressure)| pressure);
+    let pressure_percent = [processors, reading.memory, reading.disks].map(percent);
+    AdmissionFigures { waiting, refused, waited, pressure_percent }
+}
+
 /// Sends the helper's figures, and the sockets that the others' will come over.
 async fn collect(
+    helper: &Helper,
     state: &Rc<RefCell<State>>,
     asked: &mut HashMap<Asked, OwnedFd>,
     channel: &Channel,
     round: &[u8],
 ) -> io::Result<()> {
     let front = state.borrow().tally.front.as_ref().and_then(|(_, pid)| *pid);
-    let memory = tokio::task::spawn_blocking(move || memory::measure(front)).await;
-    let (mut figures, answers) = state.borrow_mut().ask_all(asked, memory.unwrap_or_default());
+    let (pressure, waiting) = (helper.pressure.clone(), helper.waiting.clone());
+    let measure = move || (memory::measure(front), admission_figures(&pressure, &waiting));
+    let (memory, admission) = tokio::task::spawn_blocking(measure).await.unwrap_or_default();
+    let (mut figures, answers) = state.borrow_mut().ask_all(asked, memory);
+    figures.admission = admission;
     figures.sources = answers.len();
     let packet = |kind: u8, text: &[u8]| [round, &[kind], text].concat();
     channel.send(&packet(FIGURES, &serde_json::to_vec(&figures)?), &[]).await?;
@@ -179,6 +202,7 @@ impl State {
             viewed: viewed.len() as u64,
             is_draining: *self.draining.borrow(),
             memory,
+            admission: AdmissionFigures::default(),
             sources: 0,
         };
         (figures, answers)

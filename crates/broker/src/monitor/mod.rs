@@ -68,6 +68,7 @@ pub(crate) struct HelperFigures {
     pub(crate) viewed: u64,
     pub(crate) is_draining: bool,
     pub(crate) memory: Memory,
+    pub(crate) admission: AdmissionFigures,
     /// How many packets follow.
     pub(crate) sources: usize,
 }
@@ -83,6 +84,22 @@ pub(crate) struct Memory {
     pub(crate) sessions: u64,
     /// How many desktops there are.
     pub(crate) session_count: u64,
+}
+
+/// The names of [`AdmissionFigures::pressure_percent`].
+pub(crate) const RESOURCES: [&str; 3] = ["processors", "memory", "disks"];
+
+/// Of further desktops.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AdmissionFigures {
+    /// People who wait for one.
+    pub(crate) waiting: u64,
+    /// Starts that were refused because of pressure.
+    pub(crate) refused: u64,
+    /// Desktops that started after a wait.
+    pub(crate) waited: u64,
+    /// Part of the last 10 s in which some process waited, as in [`RESOURCES`].
+    pub(crate) pressure_percent: [u64; RESOURCES.len()],
 }
 
 /// What the front counts.

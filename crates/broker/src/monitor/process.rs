@@ -22,7 +22,7 @@ use tracing::warn;
 use super::totals::Totals;
 use super::{
     AGENT, AGENTS_MAX, COLLECT, FIGURES, FRONT, FRONT_BYTES_MAX, FrontFigures, HelperFigures,
-    PACKET_BYTES_MAX, REASONS, START, TRANSPORTS,
+    PACKET_BYTES_MAX, REASONS, RESOURCES, START, TRANSPORTS,
 };
 use crate::BrokerError;
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, DesktopFigures, FIGURES_MAX, is_session_name};
@@ -194,7 +194,7 @@ impl Round {
         self.totals.add_round(&agents, Instant::now());
         rows.sort_by(|a, b| (&a.user, &a.name).cmp(&(&b.user, &b.name)));
         rows.truncate(ROWS_MAX);
-        let memory = &figures.memory;
+        let (memory, admission) = (&figures.memory, &figures.admission);
         Snapshot {
             sessions: memory.session_count,
             viewed_sessions: figures.viewed,
@@ -212,6 +212,10 @@ impl Round {
                 refusals: REASONS.into_iter().zip(figures.refusals).collect(),
                 unauthenticated: front.unauthenticated,
                 is_draining: figures.is_draining,
+                waiting: admission.waiting,
+                refused_starts: admission.refused,
+                waited_starts: admission.waited,
+                pressure_percent: RESOURCES.into_iter().zip(admission.pressure_percent).collect(),
                 implausible: self.totals.implausible,
             }),
             rows,

@@ -51,6 +51,14 @@ pub struct BrokerFigures {
     pub unauthenticated: u64,
     /// It takes no new logins.
     pub is_draining: bool,
+    /// People who wait for a desktop, because the machine is short of something.
+    pub waiting: u64,
+    /// Desktops that were not started for that reason.
+    pub refused_starts: u64,
+    /// Desktops that were started after a wait.
+    pub waited_starts: u64,
+    /// Part of the last 10 s in which some process had to wait, by resource.
+    pub pressure_percent: Vec<(&'static str, u64)>,
     /// Times that a session's figures were impossible, and left out.
     pub implausible: u64,
 }

@@ -72,6 +72,10 @@ impl Out<'_> {
             refusals,
             unauthenticated,
             is_draining,
+            waiting,
+            refused_starts,
+            waited_starts,
+            pressure_percent,
             implausible,
         } = broker;
         self.gauge("open_logins", "Logins that open desktops.", *open_logins)?;
@@ -82,6 +86,14 @@ impl Out<'_> {
         self.gauge("unauthenticated_connections", help, *unauthenticated)?;
         let help = "1 while the broker takes no new logins.";
         self.gauge("draining", help, u64::from(*is_draining))?;
+        let help = "People who wait for a desktop while the machine is under pressure.";
+        self.gauge("waiting", help, *waiting)?;
+        let help = "Desktops that were not started because the machine was under pressure.";
+        self.counter("refused_starts", help, None, *refused_starts)?;
+        let help = "Desktops that were started after a wait.";
+        self.counter("waited_starts", help, None, *waited_starts)?;
+        let help = "Percent of the last 10 s in which some process waited for the resource.";
+        self.gauges("pressure_percent", help, None, "resource", pressure_percent)?;
         let help = "Times that a session's figures were impossible, and left out.";
         self.counter("implausible_figures", help, None, *implausible)
     }
@@ -159,7 +171,13 @@ mod tests {
             viewed_sessions: 2,
             viewers: vec![("tcp", 1), ("quic", 4)],
             memory: vec![("front", 1 << 20)],
-            broker: Some(BrokerFigures { refusals: vec![("refused", 7)], ..Default::default() }),
+            broker: Some(BrokerFigures {
+                refusals: vec![("refused", 7)],
+                waiting: 2,
+                refused_starts: 5,
+                pressure_percent: vec![("memory", 40)],
+                ..Default::default()
+            }),
             ..Snapshot::default()
         };
         snapshot.counts.echo.counts[0] = 2;
@@ -181,6 +199,10 @@ mod tests {
             "thinc_sessions 3",
             "thinc_viewers{transport=\"quic\"} 4",
             "thinc_refusals_total{reason=\"refused\"} 7",
+            "thinc_waiting 2",
+            "thinc_refused_starts_total 5",
+            "thinc_waited_starts_total 0",
+            "thinc_pressure_percent{resource=\"memory\"} 40",
             "# UNIT thinc_echo_seconds seconds",
             "thinc_echo_seconds_bucket{le=\"0.0001\"} 2",
             "thinc_echo_seconds_bucket{le=\"2.0\"} 2",

@@ -234,7 +234,13 @@ impl Broker {
     ) -> (Child, Vec<SocketAddr>, BufReader<ChildStdout>) {
         let log = folder.join("log");
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
-        let mut process = Command::new(folder.join("bin/thinc"))
+        let mut command = Command::new(folder.join("bin/thinc"));
+        // What a test says of the machine, if it does.
+        let pressure = folder.join("pressure");
+        if pressure.exists() {
+            command.env("THINC_PRESSURE_DIR", pressure);
+        }
+        let mut process = command
             .args(["broker", "--front-user", "nobody"])
             .args(addresses.iter().map(|address| format!("--listen={address}")))
             .arg("--pam-service")

@@ -122,7 +122,8 @@ fn parsed_by_prometheus(text: &str) {
     assert!(output.status.success(), "{output:?}\n{text}");
 }
 
-fn read(address: SocketAddr) -> HashMap<String, f64> {
+/// The figures of now, by their names with labels.
+pub(crate) fn read(address: SocketAddr) -> HashMap<String, f64> {
     let (head, body) = get(address, "/metrics", &address.to_string());
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     samples(&body)

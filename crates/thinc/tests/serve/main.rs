@@ -5,6 +5,7 @@
 mod broker;
 mod broker_acme;
 mod broker_admin;
+mod broker_admission;
 mod broker_desktops;
 mod broker_devices;
 mod broker_floods;

@@ -320,7 +320,8 @@ impl Shared {
         session: &Session,
     ) -> Result<Vec<u8>, ViewError> {
         let options = self.options(session);
-        let Some(account) = Account::new(link, &options, pin, &credential) else {
+        let Some(account) = Account::new(link, &options, pin, &credential, |text| report(text))
+        else {
             return Ok(credential);
         };
         let name = account.choose(&self.config.desktop, question::can_ask(), &mut |text| {

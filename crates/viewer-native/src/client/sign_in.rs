@@ -118,7 +118,7 @@ impl Shared {
         session: &Session,
     ) -> bool {
         let options = self.options(session);
-        let account = Account::new(link, &options, pin, credential);
+        let account = Account::new(link, &options, pin, credential, |text| report(text));
         account.is_none_or(|account| account.can_remember_devices().unwrap_or(true))
     }
 
