@@ -247,7 +247,7 @@ impl Tree {
         self.home.divide(&desktop, &[CONTROLLER])?;
         let (answers, rest) = self.make_parts(&desktop)?;
         let computes = self.make_computes(&desktop)?;
-        scope.weigh(USUAL.weight, &BY_SYSTEMD)?;
+        scope.weigh_slice(&BY_SYSTEMD)?;
         enter(&rest, process)?;
         Ok(SessionGroups {
             home: self.home.clone(),

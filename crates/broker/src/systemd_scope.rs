@@ -73,6 +73,14 @@ impl Scope {
         Ok((Scope { unit, slice, folder }, holder))
     }
 
+    /// Its user's slice gets the weight of the user's heaviest desktop. A new scope has the usual
+    /// one.
+    pub(crate) fn weigh_slice(&self, all: &[Weights]) -> Result<(), String> {
+        let Some(folder) = self.folder.parent() else { return Ok(()) };
+        let _lock = lock(folder)?;
+        weigh_slice(folder, &self.slice, all, None)
+    }
+
     /// This desktop gets a weight, and its user's slice that of the user's heaviest desktop.
     pub(crate) fn weigh(&self, weight: u32, all: &[Weights]) -> Result<(), String> {
         let Some(folder) = self.folder.parent() else { return Ok(()) };
