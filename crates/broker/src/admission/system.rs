@@ -86,7 +86,7 @@ impl Sources {
             ));
         }
         self.processors.is_none().then(|| {
-            "admission: processors do not count, as control groups of version 1 do not say what \
+            "admission: processors do not count, as the control groups here do not say what all \
              desktops in use wait for, and what computes hurts nobody; memory and disks count"
                 .to_owned()
         })
