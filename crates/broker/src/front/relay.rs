@@ -176,7 +176,7 @@ impl ViewerTransport for QuicStream {
     async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
         let (relay, descriptors) = self.relay()?;
         let datagrams = async {
-            match relay.run().await {
+            match relay.run(|_| true).await {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
                 // The session process has closed its end, whose last bytes may still be on the way;
                 // or the connection has ended, which the stream reports.
