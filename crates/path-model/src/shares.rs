@@ -1,6 +1,6 @@
-//! Path 6/13 and 10/13: under lib.rs; how several that send share one rate: the viewers of a session
-//! with `--max-rate` (session-core/session/max_rate.rs), the desktops of a host with `uplink`, and
-//! the viewers of each (broker/front/uplink/division.rs).
+//! Path 6/13 and 10/13: under lib.rs; how several that send share one rate: the viewers of a
+//! session with `--max-rate` (session-core/session/max_rate.rs), the desktops of a host with
+//! `uplink`, and the viewers of each (broker/front/uplink/division.rs).
 //! Max-min fair (Bertsekas and Gallager 1992, 6.5.2): who wants little gets it, and what is left is
 //! divided equally among those that want more. What each wants is known by what it sends.
 //! Knows bytes and microseconds; never what was sent, nor a clock.

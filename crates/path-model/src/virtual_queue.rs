@@ -1,6 +1,6 @@
 //! Path 6/13 and 10/13: under lib.rs; a rate limit that delays nothing itself: when a link of that
-//! rate would have sent what was sent (virtual scheduling, ITU-T I.371 A.1). Who asks first how much
-//! may be sent builds no queue. For session-core/delivery/rate_limit.rs and
+//! rate would have sent what was sent (virtual scheduling, ITU-T I.371 A.1). Who asks first how
+//! much may be sent builds no queue. For session-core/delivery/rate_limit.rs and
 //! broker/front/uplink/division.rs. Knows bytes and microseconds; never what was sent, nor a clock.
 
 /// Bytes that one packet carries of a stream, and those of its headers: Ethernet's, IP's, those of

@@ -84,8 +84,8 @@ pub struct Config {
     pub lossy: LossyPolicy,
     /// Whether videos are sent as streams.
     pub video: VideoPolicy,
-    /// Bytes a second that all viewers together are sent at most, headers included; None: as many as
-    /// their paths carry.
+    /// Bytes a second that all viewers together are sent at most, headers included; None: as many
+    /// as their paths carry.
     pub max_rate: Option<u64>,
 }
 

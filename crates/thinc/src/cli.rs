@@ -524,6 +524,7 @@ impl Broker {
             end_disconnected: None,
             limits: Limits::default(),
             priority: None,
+            rates: Default::default(),
             banner: None,
             log_format: self.log_format,
             metrics: None,

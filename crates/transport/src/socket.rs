@@ -101,8 +101,8 @@ fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     Ok(info)
 }
 
-/// Tells who has a duplicate of this TCP connection how many bytes a second it may send. Whoever has
-/// one can change it: it is advice, which the broker's front does not rely on.
+/// Tells who has a duplicate of this TCP connection how many bytes a second it may send. They can
+/// change it: it is advice, on which the broker's front does not rely.
 #[cfg(feature = "server")]
 #[expect(unsafe_code, reason = "no maintained crate has a safe wrapper for SO_MAX_PACING_RATE")]
 pub(crate) fn set_share(socket: impl AsFd, share: u64) -> io::Result<()> {
