@@ -57,7 +57,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-desk", &["thinc-printing"]),
     // The system's library, in C: one process for each login calls it.
     ("thinc-pam", &[]),
-    ("thinc-broker", &["thinc-pam", "thinc-protocol", "thinc-session-server", "thinc-transport"]),
+    (
+        "thinc-broker",
+        &[
+            "thinc-pam",
+            "thinc-protocol",
+            // How desktops share the uplink.
+            "thinc-path-model",
+            "thinc-session-server",
+            "thinc-transport",
+        ],
+    ),
     (
         "thinc-session-server",
         &[

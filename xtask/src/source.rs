@@ -19,7 +19,11 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("crates/pam", "the system's libpam, in C"),
     ("crates/ring", "maps memory that another process writes"),
     ("crates/sound-web", "functions that JavaScript calls, as in viewer-web"),
-    ("crates/transport", "one system call, TCP_INFO, that has no safe form; the rest denies it"),
+    (
+        "crates/transport",
+        "two socket options, TCP_INFO and SO_MAX_PACING_RATE, that have no safe form; the rest \
+            denies it",
+    ),
     ("crates/viewer-native", "one call of SDL that has no safe form; the rest denies it"),
     ("crates/viewer-web", "a C interface for the page's script"),
 ];

@@ -9,15 +9,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thinc_session_server::Opening;
 use thinc_session_server::log::LogFormat;
+use thinc_session_server::{Opening, RATE_RULE, parse_rate};
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
 use crate::acme::{AcmeOptions, NAMES_MAX};
 use crate::admission::Policy;
 use crate::limits::{
-    Limits, PROCESSOR_PERCENT_MAX, PROCESSOR_PERCENT_MIN, SESSIONS_ALLOWED_MAX,
+    Limits, PROCESSOR_PERCENT_MAX, PROCESSOR_PERCENT_MIN, Rates, SESSIONS_ALLOWED_MAX,
     SESSIONS_PER_USER_MAX, parse_memory,
 };
 use crate::message::NAME_BYTES_MAX;
@@ -63,6 +63,8 @@ pub const KEYS: &[&str] = &[
     "admission",
     "admission-memory",
     "priority",
+    "uplink",
+    "session-rate",
     "banner",
     "log-format",
     "metrics",
@@ -109,6 +111,8 @@ pub struct Config {
     pub limits: Limits,
     /// Processor time follows the person.
     pub priority: Option<bool>,
+    /// What may be sent to viewers.
+    pub rates: Rates,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
     /// How lines of the log look.
@@ -245,6 +249,8 @@ impl Config {
                     entry.memory().map(|value| config.limits.admission.memory = Some(value))
                 }
                 "priority" => entry.flag().map(|value| config.priority = Some(value)),
+                "uplink" => entry.rate().map(|value| config.rates.uplink = Some(value)),
+                "session-rate" => entry.rate().map(|value| config.rates.session = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
                 "log-format" => entry.log_format().map(|value| config.log_format = Some(value)),
                 "metrics" => entry.local_address().map(|value| config.metrics = Some(value)),
@@ -453,6 +459,12 @@ impl Entry<'_> {
         parse_memory(self.text(allowed)?).ok_or_else(|| self.wrong(allowed))
     }
 
+    /// Bytes a second.
+    fn rate(&self) -> Result<u64, String> {
+        let allowed = format!("in quotes, {RATE_RULE}");
+        parse_rate(self.text(&allowed)?).ok_or_else(|| self.wrong(&allowed))
+    }
+
     /// A number of processors, in hundredths.
     fn processor_percent(&self) -> Result<u32, String> {
         let number = match self.value {
@@ -539,6 +551,7 @@ mod tests {
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\nadmission = 'queue'\n\
                     admission-memory = '2G'\npriority = false\n\
+                    uplink = '20M'\nsession-rate = '1.5M'\n\
                     banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
@@ -575,6 +588,7 @@ mod tests {
                 admission: Admission { policy: Policy::Queue, memory: Some(2 << 30) },
             },
             priority: Some(false),
+            rates: Rates { uplink: Some(2_500_000), session: Some(187_500) },
             banner: Some("/b".into()),
             log_format: Some(LogFormat::Json),
             metrics: Some("[::1]:9187".parse().unwrap()),
@@ -626,6 +640,12 @@ mod tests {
             ("admission = true", "/b.toml:1: admission = true: it has to be \"off\", \"refuse\""),
             ("admission = 'Queue'", "/b.toml:1: admission = \"Queue\": it has to be \"off\","),
             ("admission-memory = 2", "/b.toml:1: admission-memory = 2: it has to be a size"),
+            ("uplink = 20", "/b.toml:1: uplink = 20: in quotes, it has to be a number of bits"),
+            (
+                "uplink = '20'",
+                "/b.toml:1: uplink = \"20\": in quotes, it has to be a number of bits",
+            ),
+            ("session-rate = '1k'", "/b.toml:1: session-rate = \"1k\": in quotes, it has to be"),
             ("priority = 'on'", "/b.toml:1: priority = \"on\": it has to be true or false"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),

@@ -131,6 +131,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
             has_guests: options.sharing,
             remember_s: 0,
             banner,
+            rates: options.rates,
         },
         udp_sockets,
         front_user,

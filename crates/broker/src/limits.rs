@@ -51,6 +51,16 @@ const REFUSED: u8 = 1;
 /// See [`ALLOWED`].
 const WAITS: u8 = 2;
 
+/// What may be sent to viewers, in bytes a second, headers included; `None` where there is no
+/// limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// To those of all desktops together.
+    pub uplink: Option<u64>,
+    /// To those of each.
+    pub session: Option<u64>,
+}
+
 /// What the administrator allows; `None` where there is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {

@@ -47,6 +47,7 @@ use thiserror::Error;
 
 use crate::agent::is_session_name;
 use crate::banner;
+use crate::limits::Rates;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
 pub use devices::{
@@ -206,7 +207,7 @@ pub enum Reason {
 }
 
 /// The first packet to a front: how it differs from others.
-const START: &[u8] = b"thinc front 3";
+const START: &[u8] = b"thinc front 4";
 
 /// What a front has to know from the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -221,6 +222,8 @@ pub struct Start {
     pub remember_s: u32,
     /// What everybody reads before a login; it may be empty.
     pub banner: String,
+    /// What may be sent to viewers.
+    pub rates: Rates,
 }
 
 impl Start {
@@ -230,6 +233,10 @@ impl Start {
         out.push(self.udp_sockets);
         out.push(self.has_guests.into());
         out.extend(self.remember_s.to_le_bytes());
+        // 0: no limit.
+        for rate in [self.rates.uplink, self.rates.session] {
+            out.extend(rate.unwrap_or(0).to_le_bytes());
+        }
         put_text(&mut out, self.banner.as_bytes());
         let networks = &self.trusted_proxies.0;
         assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
@@ -247,6 +254,11 @@ impl Start {
             other => return Err(MessageError::Unknown("a flag", other)),
         };
         let remember_s = fields.array().map(u32::from_le_bytes)?;
+        let mut rate = || {
+            let rate = fields.array().map(u64::from_le_bytes)?;
+            Ok(Some(rate).filter(|&rate| rate > 0))
+        };
+        let rates = Rates { uplink: rate()?, session: rate()? };
         let banner = fields.bytes("a banner", banner::BANNER_BYTES_MAX)?;
         let banner = banner::parse(banner).map_err(|_| MessageError::Text("a banner"))?;
         let count = usize::from(fields.u8()?);
@@ -259,7 +271,7 @@ impl Start {
         };
         let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
         fields.end()?;
-        Ok(Start { trusted_proxies, udp_sockets, has_guests, remember_s, banner })
+        Ok(Start { trusted_proxies, udp_sockets, has_guests, remember_s, banner, rates })
     }
 }
 
@@ -814,6 +826,7 @@ mod tests {
             has_guests: true,
             remember_s: 86_400,
             banner: vec!["x".repeat(499); 4].join("\n"),
+            rates: Rates { uplink: Some(2_500_000), session: None },
         };
         let packet = start.encode();
         assert!(packet.len() <= MESSAGE_BYTES_MAX);

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::acme::AcmeOptions;
 use crate::config::{Config, ConfigError};
-use crate::limits::Limits;
+use crate::limits::{Limits, Rates};
 use crate::proxy::TrustedProxies;
 
 /// The account of the front, the rules for PAM and the folder of the certificate, unless others are
@@ -70,6 +70,8 @@ pub struct BrokerOptions {
     pub end_disconnected: Option<Duration>,
     /// How many desktops there may be, and what each may use.
     pub limits: Limits,
+    /// What may be sent to viewers.
+    pub rates: Rates,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
     /// How lines of the log look.
@@ -109,6 +111,7 @@ impl BrokerOptions {
             end_idle: command_line.end_idle.or(file.end_idle),
             end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
             limits: Limits { priority: file.priority.unwrap_or(true), ..file.limits },
+            rates: file.rates,
             banner: file.banner,
             metrics: file.metrics,
             log_format: command_line.log_format.or(file.log_format).unwrap_or_default(),

@@ -3,10 +3,17 @@
 //! The part of BBR's model of a path (Cardwell et al. 2016) that both share: rounds, the best rate
 //! of the last of them, start-up, and when a long path is probed. Each keeps its own measure of
 //! delay, since an update is acknowledged by a program and a packet by a kernel.
-//! Knows numbers in any unit; never what was sent, nor a clock.
+//! Knows numbers in any unit; never what was sent, nor a clock. Rates that are set and not measured
+//! are beside it: virtual_queue.rs, shares.rs.
 #![forbid(unsafe_code)]
 
+mod shares;
+mod virtual_queue;
+
 use std::collections::VecDeque;
+
+pub use shares::Shares;
+pub use virtual_queue::{VirtualQueue, wire_bytes};
 
 /// Rounds over which the best rate is remembered (BBR: 10).
 pub const RATE_ROUNDS: u64 = 10;

@@ -11,6 +11,7 @@ pub(crate) mod ledger;
 mod loss_detection;
 pub(crate) mod packer;
 pub(crate) mod parts;
+mod rate_limit;
 mod repeats;
 
 use std::ops::RangeInclusive;

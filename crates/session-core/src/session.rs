@@ -14,6 +14,7 @@ mod displays;
 mod files;
 mod input;
 mod jobs;
+mod max_rate;
 mod microphone;
 mod people;
 mod requests;
@@ -56,6 +57,7 @@ pub(crate) use jobs::Rendered;
 pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
+use max_rate::MaxRate;
 use requests::Requests;
 use screen::{Audience, Screen};
 use sound::SessionSound;
@@ -82,6 +84,9 @@ pub struct Config {
     pub lossy: LossyPolicy,
     /// Whether videos are sent as streams.
     pub video: VideoPolicy,
+    /// Bytes a second that all viewers together are sent at most, headers included; None: as many
+    /// as their paths carry.
+    pub max_rate: Option<u64>,
 }
 
 impl Config {
@@ -94,6 +99,7 @@ impl Config {
             offscreen: true,
             lossy: LossyPolicy::Auto,
             video: VideoPolicy::Auto,
+            max_rate: None,
         }
     }
 }
@@ -141,6 +147,7 @@ pub struct Session {
     /// The newest time that a call named, for calls that name none.
     now: Micros,
     sound: SessionSound,
+    max_rate: Option<MaxRate>,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -168,6 +175,7 @@ impl Session {
         Session {
             screen: Screen::new(config.size, config.offscreen),
             outputs: Outputs::new(config.size),
+            max_rate: config.max_rate.map(MaxRate::new),
             config,
             viewers: Viewers::new(),
             pointer: Pointer { shown: true, ..Pointer::default() },
@@ -404,6 +412,7 @@ impl Session {
         self.clipboard.add_viewer(&mut viewer.channels.clipboard);
         let resizes = viewer.wish.may_control(&rights);
         self.viewers.push(viewer);
+        self.limit_rate(id);
         if resizes {
             self.request_size();
         }
@@ -428,6 +437,7 @@ impl Session {
         self.requests.drop_barriers(&barriers);
         self.requests.push_forget_keyboard(id);
         self.viewers.remove(at);
+        self.forget_rate(id);
         self.clipboard.remove_viewer(id, self.viewers.all_mut(), self.now);
         self.requests.forget_viewer(id);
         self.update_microphone();
@@ -624,8 +634,11 @@ impl Session {
     ) -> bool {
         self.now = self.now.max(now);
         self.flush_drawings();
-        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, packer, out))
-            .unwrap_or(false)
+        let has_output = self
+            .with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, packer, out))
+            .unwrap_or(false);
+        self.count_rate(id, now);
+        has_output
     }
 
     /// How a viewer's connection packs bytes now; to be read before `poll_transmit`. A new level

@@ -163,6 +163,7 @@ impl Tcp {
             rate: 0,
             rtt: self.rtt,
             rtt_min: 2 * self.path.delay,
+            share: None,
         }
     }
 }

@@ -132,6 +132,7 @@ impl Actor {
             offscreen: config.offscreen,
             lossy: if config.lossless { LossyPolicy::Never } else { LossyPolicy::Auto },
             video: config.video.policy(config.lossless),
+            max_rate: config.max_rate,
         });
         let clipboard = clipboard::start(
             &config.clipboard,

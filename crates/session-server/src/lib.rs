@@ -33,6 +33,7 @@ pub mod pages;
 pub mod preferences;
 mod printing;
 mod quic_port;
+mod rate;
 mod recorder;
 mod render;
 mod share;
@@ -68,6 +69,7 @@ pub use files::FilesConfig;
 pub use listeners::Listeners;
 pub use opening::{OPENINGS, Opening};
 pub use printing::PrintingConfig;
+pub use rate::{RATE_RULE, parse_rate};
 pub use share::{
     ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
 };
@@ -127,6 +129,8 @@ pub struct SessionConfig {
     pub opening: Opening,
     /// Tell the supervisor who is there, and which program they type into; see [`SessionNews`].
     pub priority: bool,
+    /// Bytes a second that all viewers together are sent at most.
+    pub max_rate: Option<u64>,
     /// The session ends after so long without input.
     pub end_idle: Option<Duration>,
     /// The session ends after so long without a viewer.

@@ -232,6 +232,7 @@ impl Link {
                 rate: if self.lost == 0 { 0 } else { self.path.bytes_per_second },
                 rtt: self.rtt,
                 rtt_min: self.rtt_min.min(self.rtt),
+                share: None,
             }),
             PathReport::FirstHop => Some(PathStats {
                 unacknowledged: 0,
@@ -240,6 +241,7 @@ impl Link {
                 rate: 0,
                 rtt: 50,
                 rtt_min: 30,
+                share: None,
             }),
         }
     }

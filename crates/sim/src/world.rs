@@ -158,6 +158,7 @@ impl<P: Pipeline> World<P> {
                 offscreen: true,
                 lossy: if seed.is_multiple_of(2) { LossyPolicy::Always } else { LossyPolicy::Auto },
                 video: POLICIES[(seed / 2 % POLICIES.len() as u64) as usize],
+                max_rate: None,
             },
             mutation,
         );

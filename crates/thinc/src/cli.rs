@@ -20,7 +20,9 @@ use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::log::LogFormat;
 use thinc_session_server::monitor::parse_address;
-use thinc_session_server::{ClipboardConfig, OPENINGS, Opening, VideoConfig, VideoEncoder};
+use thinc_session_server::{
+    ClipboardConfig, OPENINGS, Opening, RATE_RULE, VideoConfig, VideoEncoder, parse_rate,
+};
 use thinc_transport::offer::UdpPorts;
 
 pub(crate) use admin::{
@@ -223,6 +225,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "LIBRARY", default_value = VideoEncoder::ALL[0].name())]
     #[arg(value_parser = video_encoder())]
     pub(crate) video_encoder: VideoEncoder,
+    /// Send all viewers of the session together at most this many bits a second: 500K, 20M, 1G
+    ///
+    /// Headers of packets count. Viewers that want more share it equally. Input responses go first,
+    /// then sound; the screen, files and the clipboard wait, and pictures are coded for this rate,
+    /// as on a slower network. Default: as much as each viewer's path carries.
+    #[arg(long, value_name = "RATE", value_parser = parse_max_rate)]
+    pub(crate) max_rate: Option<u64>,
     /// Direction in which the clipboard is shared: from the session to viewers, from viewers to the
     /// session, both or neither
     #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = Clipboard::Both)]
@@ -515,6 +524,7 @@ impl Broker {
             end_disconnected: None,
             limits: Limits::default(),
             priority: None,
+            rates: Default::default(),
             banner: None,
             log_format: self.log_format,
             metrics: None,
@@ -712,6 +722,10 @@ fn parse_listen(text: &str) -> Result<Listen, String> {
     let expected =
         "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443, or none";
     text.parse().map(Listen::At).map_err(|_| expected.to_owned())
+}
+
+fn parse_max_rate(text: &str) -> Result<u64, String> {
+    parse_rate(text).ok_or_else(|| RATE_RULE.to_owned())
 }
 
 fn parse_clipboard_bytes(text: &str) -> Result<u64, String> {

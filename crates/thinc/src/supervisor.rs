@@ -413,6 +413,7 @@ impl SessionContext {
             trace: self.trace.clone(),
             opening: self.options.opening,
             priority: processes.priority.is_on(),
+            max_rate: self.options.max_rate,
             end_idle: self.options.end_idle,
             end_disconnected: self.options.end_disconnected,
             metrics: self.options.metrics,

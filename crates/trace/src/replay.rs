@@ -209,6 +209,7 @@ impl Replay {
             offscreen,
             lossy: LossyPolicy::Auto,
             video: VideoPolicy::Off,
+            max_rate: None,
         });
         session.handle_attach(size);
         let connection = Connection::new(&mut session, link, 0);

@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
 
 use crate::congestion::Meter;
-use crate::path::{Path, PathInfo};
+use crate::path::{Path, PathInfo, QuicShare, ShareTeller};
 use crate::quic::Datagrams;
 
 /// "thinc/r1": another layout has another first word. Front and session may be of two versions
@@ -33,6 +33,11 @@ use crate::quic::Datagrams;
 const MAGIC: u64 = u64::from_be_bytes(*b"thinc/r1");
 /// Words of the file: the magic number, the figures, their checksum.
 const WORDS: usize = 2 + Figures::COUNT;
+/// Words behind them, which a session of an older version does not read: the connection's share of
+/// the uplink, and that number mixed with the magic number, by which a reader knows both.
+const SHARE_WORDS: usize = 2;
+/// Bytes of the file.
+const FILE_BYTES: usize = 8 * (WORDS + SHARE_WORDS);
 /// A reader that meets a write repeats; a write takes less than a microsecond.
 const READ_TRIES: usize = 16;
 /// 1 TiB, a day of round trip: larger numbers of another process count as this, so that sums fit.
@@ -139,6 +144,16 @@ impl Figures {
     }
 }
 
+/// The share at the end of the file; `None` if none was written.
+fn decode_share(bytes: &[u8; FILE_BYTES]) -> Option<u64> {
+    let word = |at: usize| {
+        let bytes = bytes[8 * at..8 * at + 8].try_into().expect("it is as long as a word");
+        u64::from_ne_bytes(bytes)
+    };
+    let (share, check) = (word(WORDS), word(WORDS + 1));
+    (share > 0 && check == checksum(&[share])).then(|| share.min(NUMBER_MAX))
+}
+
 /// Tells a block that was read while it was written; it protects against nothing else.
 fn checksum(words: &[u64]) -> u64 {
     // The multiplier is that of Fibonacci hashing: 2^64 divided by the golden ratio.
@@ -157,6 +172,8 @@ pub(crate) struct Publication {
     datagram_len_max: AtomicU64,
     packets: AtomicU64,
     lost: AtomicU64,
+    /// Bytes a second; 0 if there is no limit.
+    share: AtomicU64,
 }
 
 impl Publication {
@@ -170,6 +187,7 @@ impl Publication {
             datagram_len_max: AtomicU64::new(0),
             packets: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            share: AtomicU64::new(0),
         })
     }
 
@@ -195,6 +213,11 @@ impl Publication {
         self.lost.store(lost, Ordering::Relaxed);
     }
 
+    /// Sets what the connection may send, in bytes a second.
+    pub(crate) fn set_share(&self, share: u64) {
+        self.share.store(share.max(1), Ordering::Relaxed);
+    }
+
     /// Writes what the session reads; `path`: nothing before a round trip was measured.
     pub(crate) fn publish(&self, path: Option<PathInfo>) {
         let read = |number: &AtomicU64| number.load(Ordering::Relaxed);
@@ -215,8 +238,16 @@ impl Publication {
             figures.rtt = path.rtt;
             figures.rtt_min = path.rtt_min;
         }
+        let mut bytes = [0; FILE_BYTES];
+        let (block, behind) = bytes.split_at_mut(8 * WORDS);
+        block.copy_from_slice(&figures.encode());
+        let share = read(&self.share);
+        if share > 0 {
+            behind[..8].copy_from_slice(&share.to_ne_bytes());
+            behind[8..].copy_from_slice(&checksum(&[share]).to_ne_bytes());
+        }
         // A session that has forbidden it reads the last ones; it decides for one viewer only.
-        let _ = self.file.write_all_at(&figures.encode(), 0);
+        let _ = self.file.write_all_at(&bytes, 0);
     }
 }
 
@@ -244,16 +275,23 @@ impl Relay {
         Ok((Relay { datagrams, meter, socket }, [figures, far]))
     }
 
+    /// Where the session is told its share of the uplink.
+    pub fn share_teller(&self) -> ShareTeller {
+        ShareTeller::Quic(QuicShare(self.meter.clone()))
+    }
+
     /// Forwards datagrams until the session has closed its end, or the connection has ended.
+    /// `admits`: of so many bytes to the viewer, false if they are lost, as a path may lose any.
     ///
     /// # Errors
     /// Either of them broke, or the peer has sent what is no datagram of its session.
-    pub async fn run(&self) -> io::Result<()> {
+    pub async fn run(&self, admits: impl Fn(u64) -> bool) -> io::Result<()> {
         let to_viewer = async {
             while let Some(packet) = receive_packet(&self.socket).await? {
                 let (kind, bytes) = (packet[0], &packet[1..]);
                 let count = bytes.len() as u64;
                 match kind {
+                    _ if !admits(count) => {}
                     PROBE => self.datagrams.send_probe(bytes),
                     _ => self.datagrams.send(bytes),
                 }
@@ -327,16 +365,31 @@ pub struct RelayedPath {
 
 impl RelayedPath {
     fn figures(&self) -> Option<Figures> {
-        let mut bytes = [0; 8 * WORDS];
+        self.read().map(|(figures, _)| figures)
+    }
+
+    /// The figures, and the share of the uplink if the front sets one.
+    fn read(&self) -> Option<(Figures, Option<u64>)> {
         (0..READ_TRIES).find_map(|_| {
-            self.file.read_exact_at(&mut bytes, 0).ok()?;
-            Figures::decode(&bytes)
+            // A front of an older version writes no share.
+            let mut bytes = [0; FILE_BYTES];
+            let mut read = 0;
+            while read < FILE_BYTES {
+                match self.file.read_at(&mut bytes[read..], read as u64) {
+                    Ok(0) => break,
+                    Ok(count) => read += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return None,
+                }
+            }
+            let block = bytes.first_chunk().expect("the file is longer");
+            Some((Figures::decode(block)?, decode_share(&bytes)))
         })
     }
 
     /// The statistics now; `None` before a round trip was measured.
     pub fn info(&self) -> Option<PathInfo> {
-        let figures = self.figures().filter(|figures| figures.rtt > 0)?;
+        let (figures, share) = self.read().filter(|(figures, _)| figures.rtt > 0)?;
         let not_taken = self.written.load(Ordering::Relaxed).saturating_sub(figures.taken);
         Some(PathInfo {
             unacknowledged: figures.unacknowledged + not_taken,
@@ -345,6 +398,7 @@ impl RelayedPath {
             rate: figures.rate,
             rtt: figures.rtt,
             rtt_min: figures.rtt_min,
+            share,
         })
     }
 }
@@ -502,11 +556,36 @@ mod tests {
             rate: 40,
             rtt: 50,
             rtt_min: 45,
+            share: None,
         };
         publication.add_taken(600);
         publication.publish(Some(measured));
         path.written.store(1000, Ordering::Relaxed);
         assert_eq!(path.info(), Some(PathInfo { unacknowledged: 900, ..measured }));
+    }
+
+    #[test]
+    fn a_share_is_read_once_the_front_sets_one_and_no_half_of_it() {
+        let (publication, path) = path();
+        let measured = PathInfo {
+            unacknowledged: 500,
+            delivered: 10,
+            window: 3000,
+            rate: 40,
+            rtt: 50,
+            rtt_min: 45,
+            share: None,
+        };
+        publication.publish(Some(measured));
+        assert_eq!(path.info(), Some(measured));
+        publication.set_share(2_500_000);
+        publication.publish(Some(measured));
+        assert_eq!(path.info(), Some(PathInfo { share: Some(2_500_000), ..measured }));
+        publication.file.write_all_at(&[7], 8 * WORDS as u64).unwrap();
+        assert_eq!(path.info(), Some(measured), "a write was in progress");
+        // As a front of an older version leaves it.
+        publication.file.set_len(8 * WORDS as u64).unwrap();
+        assert_eq!(path.info(), Some(measured));
     }
 
     #[tokio::test]

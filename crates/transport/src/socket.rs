@@ -1,6 +1,8 @@
-//! Path 10/13, and path back: the kernel's statistics of a TCP connection's path.
+//! Path 10/13, and path back: the kernel's statistics of a TCP connection's path, and the share of
+//! the uplink that stands beside them.
 //! From session-server, for session-core/delivery/flow.rs, which limits the bytes in flight; and
-//! from the viewer, for viewer-core/path_watch.rs. Knows sockets and numbers; never bytes.
+//! from the viewer, for viewer-core/path_watch.rs. The share comes from the broker's front. Knows
+//! sockets and numbers; never bytes.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,6 +12,12 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
 #[cfg(feature = "server")]
 use crate::path::PathInfo;
+
+/// A connection's share of the uplink is its pacing rate (SO_MAX_PACING_RATE) divided by this: the
+/// session process reads that with the statistics of its duplicate. Four times, so that the kernel
+/// spreads a burst and never holds back what the session has decided to send.
+#[cfg(feature = "server")]
+const PACING_GAIN: u64 = 4;
 
 #[cfg(feature = "server")]
 /// Reads the statistics of a connection whose stream another task owns.
@@ -63,6 +71,10 @@ fn path_info_of(info: &libc::tcp_info) -> Option<PathInfo> {
         rate: 0,
         rtt: u64::from(info.tcpi_rtt),
         rtt_min: u64::from(info.tcpi_min_rtt.min(info.tcpi_rtt)),
+        // u64::MAX: no limit. 0 from a kernel before 3.15, which did not tell.
+        share: Some(info.tcpi_max_pacing_rate)
+            .filter(|&rate| rate > 0 && rate != u64::MAX)
+            .map(|rate| rate / PACING_GAIN),
     })
 }
 
@@ -87,6 +99,28 @@ fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
         info.assume_init()
     };
     Ok(info)
+}
+
+/// Tells who has a duplicate of this TCP connection how many bytes a second it may send. They can
+/// change it: it is advice, on which the broker's front does not rely.
+#[cfg(feature = "server")]
+#[expect(unsafe_code, reason = "no maintained crate has a safe wrapper for SO_MAX_PACING_RATE")]
+pub(crate) fn set_share(socket: impl AsFd, share: u64) -> io::Result<()> {
+    // The kernel takes an unsigned long; all its bits set mean that there is no limit.
+    let rate = share.saturating_mul(PACING_GAIN).clamp(PACING_GAIN, u64::MAX - 1);
+    let rate = libc::c_ulong::try_from(rate).unwrap_or(libc::c_ulong::MAX - 1);
+    // SAFETY: the descriptor is open while it is borrowed. The kernel reads as many bytes as an
+    // unsigned long has, from one that lives until the call returns.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const rate).cast(),
+            size_of::<libc::c_ulong>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
@@ -139,6 +173,20 @@ mod tests {
         // A retransmission by the network is reported as well.
         info.tcpi_dsack_dups = 6;
         assert_eq!(lost_segments_of(&info), 0);
+    }
+
+    #[test]
+    fn who_has_a_duplicate_reads_the_share_that_was_set() {
+        let (mut accepted, _client) = connection();
+        accepted.write_all(b"counted").unwrap();
+        let duplicate = TcpPath::of(&accepted).unwrap();
+        assert_eq!(duplicate.info().unwrap().share, None);
+        for share in [62_500, 2_500_000, 12_500_000_000] {
+            set_share(&accepted, share).unwrap();
+            assert_eq!(duplicate.info().unwrap().share, Some(share));
+        }
+        set_share(&accepted, 0).unwrap();
+        assert_eq!(duplicate.info().unwrap().share, Some(1));
     }
 
     #[test]

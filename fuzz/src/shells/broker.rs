@@ -11,6 +11,7 @@ use thinc_broker::agent::is_session_name;
 use thinc_broker::agent::{DesktopFigures, FIGURES_MAX, PREFERENCES_BYTES_MAX, Preferences};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::devices::{AccountDevices, Device};
+use thinc_broker::limits::Rates;
 use thinc_broker::message::{
     DEVICES_PER_USER_MAX, Deed, DeviceReply, DeviceRequest, Kept, Known, ListedDevice, Prompt,
     Reason, Reply, Request, Start, Style, Verify,
@@ -261,6 +262,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
             has_guests: true,
             remember_s: 86_400,
             banner: "For staff.\nNo games.".to_owned(),
+            rates: Rates { uplink: Some(2_500_000), session: Some(250_000) },
         }
         .encode(),
         Reply::Admitted {

@@ -499,8 +499,8 @@ async fn open(
         };
         let (number, user) = (connection.number, owner.user.as_str());
         info!(connection = number, user, session = name, "{peer}: a guest of {user} sees {name}");
-        let _showing = connection.show(&owner, Deed::Visited, &name).await;
-        if let Err(error) = relay::run(socket, session, tcp).await {
+        let showing = connection.show(&owner, Deed::Visited, &name).await;
+        if let Err(error) = relay::run(socket, session, tcp, showing.place()).await {
             debug!("{peer}: {error}");
         }
         info!(connection = number, user, session = name, "{peer}: a guest of {user} has left");

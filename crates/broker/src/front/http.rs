@@ -525,13 +525,13 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     info!(connection = number, user, session = name, "{peer}: {user} opens {name}");
     let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
-        let _showing = connection.show(&login, Deed::Opened, &name).await;
+        let showing = connection.show(&login, Deed::Opened, &name).await;
         let socket = match upgraded.await {
             Ok(upgraded) => websocket::over(upgraded).await,
             Err(error) => return debug!("{peer}: {error}"),
         };
         tokio::select! {
-            result = relay::run(socket, session, tcp) => {
+            result = relay::run(socket, session, tcp, showing.place()) => {
                 if let Err(error) = result {
                     debug!("{peer}: {error}");
                 }

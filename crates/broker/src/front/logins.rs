@@ -17,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use super::certificates::Certificates;
+use super::uplink::Uplink;
 use super::viewers::{ShownAt, Viewers};
 use crate::admission::waiting_line::ASK_MS;
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest, Chosen};
@@ -88,6 +89,8 @@ pub(crate) struct Logins {
     is_draining: AtomicBool,
     /// Who is connected with which desktop.
     pub(super) viewers: Viewers,
+    /// What all desktops share; none without a limit.
+    pub(super) uplink: Option<Arc<Uplink>>,
 }
 
 /// An attempt whose request is being served.
@@ -122,7 +125,7 @@ fn readable(request: &Request) -> io::Result<Vec<u8>> {
 }
 
 impl Logins {
-    pub(crate) fn new(helper: Channel) -> Logins {
+    pub(crate) fn new(helper: Channel, uplink: Option<Arc<Uplink>>) -> Logins {
         Logins {
             helper,
             replies: Mutex::default(),
@@ -131,6 +134,7 @@ impl Logins {
             ended_early: Mutex::default(),
             is_draining: AtomicBool::new(false),
             viewers: Viewers::default(),
+            uplink,
         }
     }
 
@@ -521,7 +525,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_login_ends_though_this_is_known_before_it_was_added() {
-        let logins = Logins::new(Channel::new(packets::pair().unwrap().0).unwrap());
+        let logins = Logins::new(Channel::new(packets::pair().unwrap().0).unwrap(), None);
         let admit = |number: u8| {
             let (cookie, origin_secret, user) = ([number; 32], [9; 32], "anna".to_owned());
             let admitted = Reply::Admitted { attempt: 1, cookie, origin_secret, user };

@@ -16,6 +16,7 @@ mod proxied;
 mod quic;
 mod relay;
 pub(crate) mod sandbox;
+mod uplink;
 mod viewers;
 mod webtransport;
 
@@ -52,6 +53,7 @@ use guests::Guests;
 use http::{NewConnection, Shared};
 use logins::Logins;
 use proxied::Peer;
+use uplink::Uplink;
 
 /// Runs until the helper ends it.
 pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
@@ -93,7 +95,8 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
             .map_err(|error| BrokerError::System("listen", error))?;
         let helper = Channel::new(socket)
             .map_err(|error| BrokerError::System("listen to the helper", error))?;
-        let logins = Arc::new(Logins::new(helper));
+        let uplink = Uplink::new(told.rates);
+        let logins = Arc::new(Logins::new(helper, uplink.clone()));
         let port = listeners.first().and_then(|listener| listener.local_addr().ok());
         let guests = Guests::new(told.has_guests, port.map_or(0, |address| address.port()));
         let identity = certificates.identity.clone();
@@ -104,8 +107,17 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&certificates, send_figures) => Ok(()),
             () = accept_all(Arc::new(shared), listeners, quic, TlsAcceptor::from(tls)) => Ok(()),
+            () = divide(uplink) => Ok(()),
         }
     })
+}
+
+/// Divides the uplink, without end, if it has a limit.
+async fn divide(uplink: Option<Arc<Uplink>>) {
+    match uplink {
+        Some(uplink) => uplink.run().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Serves QUIC on these sockets, with one certificate for pages.

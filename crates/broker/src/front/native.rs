@@ -289,10 +289,10 @@ async fn admit<S: ViewerTransport>(
         S::NAME
     );
     let transport = S::TRANSPORT;
-    let _showing = logins.show(&login, peer.address, number, Deed::Opened, &name, transport).await;
+    let showing = logins.show(&login, peer.address, number, Deed::Opened, &name, transport).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
-        result = viewer.stream.relay_to(session, first) => result,
+        result = viewer.stream.relay_to(session, first, showing.place()) => result,
         () = login.has_ended() => Ok(()),
     };
     info!(connection, user, session = name, "{peer}: {user} has left");
@@ -332,9 +332,9 @@ async fn serve_guest<S: ViewerTransport>(
         S::NAME
     );
     let (logins, transport) = (&shared.logins, S::TRANSPORT);
-    let _showing = logins.show(&owner, peer.address, number, Deed::Visited, &name, transport).await;
+    let showing = logins.show(&owner, peer.address, number, Deed::Visited, &name, transport).await;
     let first = std::mem::take(&mut viewer.bytes);
-    let result = viewer.stream.relay_to(session, first).await;
+    let result = viewer.stream.relay_to(session, first, showing.place()).await;
     info!(connection, user, session = name, "{peer}: a guest of {user} has left");
     result
 }

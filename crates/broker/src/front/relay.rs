@@ -1,8 +1,8 @@
 //! Path 10/13 through the broker, and path back: between a page's WebSocket, or a viewer's stream,
 //! and the session process of its person. From http.rs and native.rs, to the session's local.rs
 //! over a Unix socket, which learns the path's statistics from the TCP connection itself, or from
-//! what a QUIC connection publishes: that comes along with the first byte. Knows chunks; never
-//! their meaning.
+//! what a QUIC connection publishes: that comes along with the first byte. What goes to viewers
+//! asks uplink.rs first. Knows chunks; never their meaning.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,6 +12,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use thinc_session_server::websocket::Socket;
+use thinc_transport::path::ShareTeller;
 use thinc_transport::quic::QuicStream;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
 use tokio::net::unix::OwnedReadHalf;
@@ -20,6 +21,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 
 use super::logins::Login;
+use super::uplink::Place;
 use crate::agent::{AgentAnswer, AgentRequest};
 use crate::monitor::TransportKind;
 
@@ -30,8 +32,16 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// Forwards until one of both ends closes. The session process decides what waits and how long:
 /// what it has written is here or in the kernel, in order.
-pub(super) async fn run(socket: Socket, session: UnixStream, tcp: OwnedFd) -> io::Result<()> {
+pub(super) async fn run(
+    socket: Socket,
+    session: UnixStream,
+    tcp: OwnedFd,
+    place: Option<&Place>,
+) -> io::Result<()> {
     let end = ShutDown(tcp);
+    if let Some(place) = place {
+        place.set_teller(ShareTeller::Tcp(end.0.try_clone()?));
+    }
     let (mut to_page, mut from_page) = socket.split();
     let (from_session, mut to_session) = session.into_split();
     let upwards = async {
@@ -64,11 +74,12 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: OwnedFd) -> io
     let downwards = async {
         let mut from_session: OwnedReadHalf = from_session;
         loop {
-            let mut chunk = vec![0; READ_BYTES];
+            let mut chunk = vec![0; read_bytes(place)];
             let count = from_session.read(&mut chunk).await?;
             if count == 0 {
                 return to_page.close().await.map_err(as_io);
             }
+            admit(place, count).await;
             chunk.truncate(count);
             to_page.send(Message::Binary(Bytes::from(chunk))).await.map_err(as_io)?;
         }
@@ -76,6 +87,18 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: OwnedFd) -> io
     tokio::select! {
         result = upwards => result,
         result = downwards => result,
+    }
+}
+
+/// Most bytes that are taken from a session at once.
+fn read_bytes(place: Option<&Place>) -> usize {
+    place.map_or(READ_BYTES, |place| place.read_bytes().min(READ_BYTES))
+}
+
+/// Waits until the uplink has room for so many bytes.
+async fn admit(place: Option<&Place>, bytes: usize) {
+    if let Some(place) = place {
+        place.admit(bytes).await;
     }
 }
 
@@ -117,11 +140,13 @@ pub(super) trait ViewerTransport: AsyncRead + AsyncWrite + Unpin + Send + Sized 
     /// The host that it was opened to, as the viewer has named it, or the address.
     fn host(&self) -> Option<String>;
 
-    /// Forwards until one of both ends closes; `first` was read already.
+    /// Forwards until one of both ends closes; `first` was read already. `place`: at the uplink, if
+    /// that has a limit.
     fn relay_to(
         &mut self,
         session: UnixStream,
         first: Vec<u8>,
+        place: Option<&Place>,
     ) -> impl Future<Output = io::Result<()>> + Send;
 }
 
@@ -137,11 +162,19 @@ impl ViewerTransport for TlsStream<TcpStream> {
         name.or_else(|| Some(written(tcp.local_addr().ok()?.ip())))
     }
 
-    async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
+    async fn relay_to(
+        &mut self,
+        session: UnixStream,
+        first: Vec<u8>,
+        place: Option<&Place>,
+    ) -> io::Result<()> {
         let tcp = self.get_ref().0.as_fd().try_clone_to_owned()?;
         let shown = tcp.try_clone()?;
+        if let Some(place) = place {
+            place.set_teller(ShareTeller::Tcp(tcp.try_clone()?));
+        }
         let _end = ShutDown(tcp);
-        run_stream(self, session, first, vec![shown]).await
+        run_stream(self, session, first, vec![shown], place).await
     }
 }
 
@@ -174,10 +207,19 @@ impl ViewerTransport for QuicStream {
         self.server_name().or_else(|| Some(written(self.local_address()?)))
     }
 
-    async fn relay_to(&mut self, session: UnixStream, first: Vec<u8>) -> io::Result<()> {
+    async fn relay_to(
+        &mut self,
+        session: UnixStream,
+        first: Vec<u8>,
+        place: Option<&Place>,
+    ) -> io::Result<()> {
         let (relay, descriptors) = self.relay()?;
+        if let Some(place) = place {
+            place.set_teller(relay.share_teller());
+        }
+        let admits = |bytes| place.is_none_or(|place| place.admits_datagram(bytes));
         let datagrams = async {
-            match relay.run().await {
+            match relay.run(admits).await {
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(error),
                 // The session process has closed its end, whose last bytes may still be on the way;
                 // or the connection has ended, which the stream reports.
@@ -185,7 +227,7 @@ impl ViewerTransport for QuicStream {
             }
         };
         tokio::select! {
-            result = run_stream(self, session, first, descriptors.into()) => result,
+            result = run_stream(self, session, first, descriptors.into(), place) => result,
             result = datagrams => result,
         }
     }
@@ -198,6 +240,7 @@ async fn run_stream(
     session: UnixStream,
     mut first: Vec<u8>,
     descriptors: Vec<OwnedFd>,
+    place: Option<&Place>,
 ) -> io::Result<()> {
     let (mut from_viewer, mut to_viewer) = tokio::io::split(viewer);
     let (mut from_session, mut to_session) = session.into_split();
@@ -221,12 +264,13 @@ async fn run_stream(
         tokio::io::copy(&mut from_viewer, &mut to_session).await.map(drop)
     };
     let downwards = async {
-        let mut chunk = vec![0; READ_BYTES];
+        let mut chunk = vec![0; read_bytes(place)];
         loop {
             let count = from_session.read(&mut chunk).await?;
             if count == 0 {
                 return to_viewer.shutdown().await;
             }
+            admit(place, count).await;
             to_viewer.write_all(&chunk[..count]).await?;
             to_viewer.flush().await?;
         }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::logins::{Login, Logins};
+use super::uplink::Place;
 use crate::message::{Deed, Request};
 use crate::monitor::{TRANSPORTS, TransportKind};
 
@@ -69,6 +70,14 @@ pub(crate) struct Showing {
     logins: Arc<Logins>,
     viewer: u64,
     left: Request,
+    place: Option<Place>,
+}
+
+impl Showing {
+    /// Its place at the uplink, if that has a limit.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_ref()
+    }
 }
 
 impl Logins {
@@ -93,7 +102,8 @@ impl Logins {
         self.viewers.lock().insert(viewer, shown);
         let left = login.note(source, viewer, Deed::Left, session);
         // Before the first wait, at which the task may be aborted.
-        let showing = Showing { logins: self.clone(), viewer, left };
+        let place = self.uplink.as_ref().map(|uplink| uplink.enter(viewer, &login.user, session));
+        let showing = Showing { logins: self.clone(), viewer, left, place };
         self.tell(&login.note(source, viewer, deed, session)).await;
         showing
     }
@@ -124,7 +134,7 @@ mod tests {
 
     fn logins() -> (Arc<Logins>, OwnedFd) {
         let (near, far) = packets::pair().unwrap();
-        (Arc::new(Logins::new(Channel::new(near).unwrap())), far)
+        (Arc::new(Logins::new(Channel::new(near).unwrap(), None)), far)
     }
 
     fn login(logins: &Logins) -> Arc<Login> {

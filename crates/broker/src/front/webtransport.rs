@@ -171,7 +171,7 @@ pub(super) async fn serve(
     let (connection, user) = (number, owner.user.as_str());
     info!(connection, user, session = name, "{peer}: {who}{user} opens {name} (WebTransport)");
     let (logins, transport) = (&shared.logins, TransportKind::WebTransport);
-    let _showing = logins.show(&owner, peer.address, number, deed, &name, transport).await;
+    let showing = logins.show(&owner, peer.address, number, deed, &name, transport).await;
     let owner_left = async {
         match is_guest {
             true => std::future::pending().await,
@@ -179,7 +179,7 @@ pub(super) async fn serve(
         }
     };
     tokio::select! {
-        result = stream.relay_to(session, Vec::new()) => {
+        result = stream.relay_to(session, Vec::new(), showing.place()) => {
             if let Err(error) = result {
                 warn_unless_ended(peer, &error);
             }

@@ -15,10 +15,14 @@
 //! after a pause. So a round that this window limited says nothing about the path: it never lowers
 //! the rate, and while the delivered bytes still grow from round to round, the kernel decides. If
 //! only acknowledgements tell, rounds that grow after a pause are taken for such ones.
+//!
+//! What the session or its host may send at most (rate_limit.rs) bounds how much may be sent now,
+//! like a slower path. It never counts as one: when it rises, the path's rate is searched again.
 
 use thinc_path_model::{BestRate, PROBE_GAIN, RATE_ROUNDS, Rounds, STARTUP_GROWTH, Startup};
 use thinc_protocol::Micros;
 
+use super::rate_limit::RateLimit;
 use crate::figures::Histogram;
 use crate::quality::RateEstimate;
 
@@ -108,6 +112,9 @@ pub struct PathStats {
     pub rtt: Micros,
     /// Recent minimum of the round trip.
     pub rtt_min: Micros,
+    /// Bytes a second that the host lets this connection send now, headers included; `None` without
+    /// a limit.
+    pub share: Option<u64>,
 }
 
 /// An update's bytes in flight, and the path as it was when they were sent. Made by
@@ -202,6 +209,7 @@ pub(crate) struct Flow {
     drained_at: Micros,
     real_time_bytes: u64,
     real_time_since: Micros,
+    limit: RateLimit,
 }
 
 impl Flow {
@@ -236,6 +244,7 @@ impl Flow {
             drained_at: now,
             real_time_bytes: 0,
             real_time_since: now,
+            limit: RateLimit::new(),
         }
     }
 
@@ -268,19 +277,58 @@ impl Flow {
     pub(crate) fn measured_rate(&self) -> RateEstimate {
         match self.rate() {
             0 => RateEstimate::Unknown,
-            rate if self.startup.is_open() => RateEstimate::AtLeast(rate),
+            rate if self.startup.is_open() && !self.reaches_limit(rate) => {
+                RateEstimate::AtLeast(rate)
+            }
             rate => RateEstimate::Measured(rate),
         }
     }
 
+    /// Nothing faster could be measured under the limit, which counts headers too.
+    fn reaches_limit(&self, rate: u64) -> bool {
+        self.limit.rate().is_some_and(|limit| rate >= limit / 4 * 3)
+    }
+
+    /// The best rate that was measured, or less if no more may be sent.
     fn best_rate(&self) -> f64 {
-        self.rates.best()
+        self.within_limit(self.rates.best())
+    }
+
+    /// Bytes a microsecond, at most those of the limit.
+    fn within_limit(&self, rate: f64) -> f64 {
+        self.limit.rate().map_or(rate, |limit| rate.min(limit as f64 / 1e6))
+    }
+
+    /// The session gives this viewer so many bytes a second; `None`: without a limit.
+    pub(crate) fn set_session_share(&mut self, share: Option<u64>) {
+        self.change_limit(|limit| limit.set_by_session(share));
+    }
+
+    fn change_limit(&mut self, change: impl FnOnce(&mut RateLimit)) {
+        let before = self.limit.rate();
+        change(&mut self.limit);
+        let rises = match (before, self.limit.rate()) {
+            (Some(before), Some(after)) => after as f64 > before as f64 * STARTUP_GROWTH,
+            (before, None) => before.is_some(),
+            (None, Some(_)) => false,
+        };
+        if rises && !self.startup.is_open() {
+            self.startup.begin(self.rates.best());
+        }
+    }
+
+    /// Bytes of packets that were sent since the last call, if there is a limit.
+    pub(crate) fn take_spent(&mut self) -> u64 {
+        self.limit.take_spent()
     }
 
     /// The transport's current statistics, if it has any, with everything counted that was passed
     /// to [`Flow::sent`].
     pub(crate) fn handle_path(&mut self, stats: Option<PathStats>) {
         self.path = stats.map(|stats| PathState { stats, handed: 0 });
+        if let Some(PathStats { share, .. }) = stats {
+            self.change_limit(|limit| limit.set_by_host(share));
+        }
     }
 
     /// The transport's statistics, if they describe the whole path.
@@ -312,14 +360,14 @@ impl Flow {
     /// more.
     fn path_rate(&self) -> f64 {
         let counted = self.path().map_or(0.0, |path| path.stats.rate as f64 / 1e6);
-        counted.max(self.best_rate())
+        self.within_limit(counted).max(self.best_rate())
     }
 
     /// What bounds the bytes in flight, in bytes a microsecond. If only acknowledgements tell, a
     /// window cannot be told from the path.
     fn carried_rate(&self) -> f64 {
         match self.path() {
-            Some(_) => self.path_rate().max(self.capacity.best()),
+            Some(_) => self.path_rate().max(self.within_limit(self.capacity.best())),
             None => self.path_rate(),
         }
     }
@@ -398,7 +446,9 @@ impl Flow {
     pub(crate) fn update_bytes(&self) -> u64 {
         let rate = self.best_rate();
         if rate == 0.0 {
-            return UPDATE_BYTES_INITIAL;
+            let limited =
+                self.limit.rate().map_or(u64::MAX, |limit| limit * UPDATE_TIME / 1_000_000);
+            return limited.clamp(UPDATE_BYTES_MIN, UPDATE_BYTES_INITIAL);
         }
         ((rate * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
     }
@@ -417,7 +467,7 @@ impl Flow {
         // than it drains.
         let gap = (now + self.queue_time()).saturating_sub(self.drained_at(now));
         let pace = self.pace().map_or(u64::MAX, |pace| (pace * gap as f64) as u64);
-        self.room_within(0).min(pace)
+        self.room_within(0).min(pace).min(self.limit.room(now))
     }
 
     /// When everything sent has drained. If everything was acknowledged it has, even if the
@@ -447,31 +497,35 @@ impl Flow {
         }
     }
 
-    /// Bytes a second that the transport's window allows now, if it reports one.
+    /// Bytes a second that the transport's window and the limit allow now, if there are any.
     pub(crate) fn window_rate(&self) -> u64 {
         let window =
             self.path().map(|path| path.stats.window as f64 * 1e6 / self.delay().max(1) as f64);
-        window.map_or(u64::MAX, |rate| rate as u64)
+        let window = window.map_or(u64::MAX, |rate| rate as u64);
+        window.min(self.limit.rate().unwrap_or(u64::MAX))
     }
 
     /// How long data sent behind `bytes` unsent bytes will wait in queues, the transport's
-    /// included.
-    pub(crate) fn queueing_delay(&self, bytes: u64) -> Micros {
-        let Some(rate) = self.drain_rate() else { return 0 };
+    /// included, or for the limit.
+    pub(crate) fn queueing_delay(&self, bytes: u64, now: Micros) -> Micros {
+        let limited = self.limit.delay(bytes, now);
+        let Some(rate) = self.drain_rate() else { return limited };
         let waiting = self.path().map_or(self.in_flight, PathState::unacknowledged) + bytes;
-        ((waiting as f64 / rate.max(1e-6)) as Micros).saturating_sub(self.delay())
+        ((waiting as f64 / rate.max(1e-6)) as Micros).saturating_sub(self.delay()).max(limited)
     }
 
     /// When there is room for the next update without an acknowledgement; None if only that helps.
     pub(crate) fn room_at(&self, now: Micros) -> Option<Micros> {
-        let pace = self.pace()?;
         let update = self.update_bytes();
-        let waits = self.room(now) < update && self.room_within(0) >= update;
-        waits.then(|| {
+        if self.room(now) >= update || self.room_within(0) < update {
+            return None;
+        }
+        let paced = self.pace().map(|pace| {
             (self.drained_at(now) + (update as f64 / pace) as Micros)
                 .saturating_sub(self.queue_time())
-                .max(now)
-        })
+        });
+        let limited = self.limit.room_at(update);
+        paced.into_iter().chain(limited).max().map(|at| at.max(now))
     }
 
     fn room_within(&self, reserve: u64) -> u64 {
@@ -504,8 +558,8 @@ impl Flow {
     /// True while the real-time lane and cursors may be sent, which may use a reserve above the
     /// budget. Time does not widen the reserve, or data for a viewer that never acknowledges would
     /// grow without limit.
-    pub(crate) fn may_send_real_time(&self) -> bool {
-        self.room_within(REAL_TIME_RESERVE_BYTES) > 0
+    pub(crate) fn may_send_real_time(&self, now: Micros) -> bool {
+        self.room_within(REAL_TIME_RESERVE_BYTES) > 0 && self.limit.allows_real_time(now)
     }
 
     /// Bytes that the real-time lane may commit now: the rest of its cap for this round trip.
@@ -513,6 +567,9 @@ impl Flow {
         if now.saturating_sub(self.real_time_since) >= self.delay() {
             self.real_time_since = now;
             self.real_time_bytes = 0;
+        }
+        if !self.limit.allows_real_time(now) {
+            return 0;
         }
         let above = self.room_within(REAL_TIME_RESERVE_BYTES);
         above.min(REAL_TIME_RESERVE_BYTES.saturating_sub(self.real_time_bytes))
@@ -523,10 +580,16 @@ impl Flow {
         self.real_time_bytes += bytes;
     }
 
+    /// Of what was sent, so many bytes are of the real-time lane, or sound.
+    pub(crate) fn sent_in_real_time(&mut self, bytes: u64, now: Micros) {
+        self.limit.sent_in_real_time(bytes, now);
+    }
+
     /// A message outside updates was sent.
-    pub(crate) fn control_sent(&mut self, bytes: u64) {
+    pub(crate) fn control_sent(&mut self, bytes: u64, now: Micros) {
         self.unaccounted += bytes;
         self.hand_over(bytes);
+        self.limit.sent(bytes, now);
     }
 
     fn hand_over(&mut self, bytes: u64) {
@@ -555,6 +618,7 @@ impl Flow {
             self.app_limited_until = self.app_limited_until.max(self.delivered + 1);
         }
         self.hand_over(bytes);
+        self.limit.sent(bytes, now);
         let pace = self.pace().unwrap_or(f64::INFINITY);
         self.drained_at = self.drained_at(now).max(now) + (bytes as f64 / pace) as Micros;
         let bytes = bytes + std::mem::take(&mut self.unaccounted);
@@ -633,7 +697,8 @@ impl Flow {
         // Without the transfer time of its own bytes, half of it at most: the rate may still be too
         // low, and a delay that is too short is never corrected, while one that is too long halves
         // with every update.
-        let transfer_time = (newest.bytes as f64 / self.best_rate().max(1e-6)) as Micros;
+        // A limit is no transfer time.
+        let transfer_time = (newest.bytes as f64 / self.rates.best().max(1e-6)) as Micros;
         let rtt = elapsed - transfer_time.min(elapsed / 2);
         self.rtt_newest = rtt;
         if let Some(path) = &self.path {
@@ -738,7 +803,7 @@ impl Flow {
         if self.app_limited_until >= self.delivered {
             return;
         }
-        let best = self.best_rate();
+        let best = self.rates.best();
         if !self.startup.is_open() {
             // What was sent in a probing round was acknowledged in the round that has ended.
             let probed =

@@ -87,7 +87,10 @@ impl Session {
     /// there was any. On streams, and if its format changes, `poll_transmit` sends it.
     pub fn poll_sound(&mut self, id: ViewerId, now: Micros, packer: &mut dyn Packer) -> bool {
         self.now = self.now.max(now);
-        self.viewer_mut(id).is_some_and(|viewer| viewer.transmit_sound_datagrams(packer, now))
+        let any =
+            self.viewer_mut(id).is_some_and(|viewer| viewer.transmit_sound_datagrams(packer, now));
+        self.count_rate(id, now);
+        any
     }
 
     /// How much later sound is heard than the picture of the same moment is seen, in microseconds,

@@ -108,7 +108,7 @@ impl Viewer {
         let Some(piece) = clip.or_else(file) else { return false };
         let before = out.len();
         piece.encode(out);
-        self.delivery.flow.control_sent((out.len() - before) as u64);
+        self.delivery.flow.control_sent((out.len() - before) as u64, now);
         self.channels.background.waits_since = None;
         true
     }

@@ -95,7 +95,8 @@ impl Viewer {
         let doubt = scheduler::doubt_due(&self.pending.queue, idle)
             .filter(|_| self.delivery.ledger.unsent_len() < UNSENT_MAX);
         let blocked = self.delivery.ledger.unsent_len() >= UNSENT_MAX
-            || self.delivery.flow.commit_room(now) == 0 && !self.delivery.flow.may_send_real_time();
+            || self.delivery.flow.commit_room(now) == 0
+                && !self.delivery.flow.may_send_real_time(now);
         let oldest = self.pending.queue.oldest().filter(|_| !blocked && !self.is_due(idle, now));
         let rest = self.pending.videos.rests_at(now).filter(|_| !self.quality.refresh.is_empty());
         let doubt = doubt.filter(|&due| due > now);
@@ -263,7 +264,8 @@ impl Viewer {
         next: &NextCommit,
         now: Micros,
     ) -> Option<VideoFrame> {
-        let queueing_delay = self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left());
+        let queueing_delay =
+            self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left(), now);
         let (job, rates) = ((id, &next.picked.region), self.path_rates());
         self.pending.videos.commit(stream, job, next.is_refresh, rates, queueing_delay, now)
     }

@@ -138,7 +138,7 @@ impl Viewer {
         }
         self.control.transmit_answers(out);
         // The cursor is replaceable: while the path is full, the newest waits here.
-        let is_path_free = self.delivery.flow.may_send_real_time();
+        let is_path_free = self.delivery.flow.may_send_real_time(now);
         if self.control.local_cursor && is_path_free {
             self.control.cursor.transmit(screen.pointer, out);
         }

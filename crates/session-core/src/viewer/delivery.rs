@@ -96,7 +96,7 @@ impl Viewer {
             let bytes = datagram.len();
             if bytes <= packer.datagram_bytes() {
                 packer.put_datagram(datagram);
-                self.delivery.flow.control_sent(bytes as u64);
+                self.delivery.flow.control_sent(bytes as u64, now);
                 self.counts.stats.bytes += bytes as u64;
             }
         }

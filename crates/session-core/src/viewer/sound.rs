@@ -150,7 +150,7 @@ impl Viewer {
         if let Some(format) = lane.sender.poll_format() {
             SessionMessage::SoundFormat(format).encode(out);
         }
-        self.delivery.flow.control_sent((out.len() - before) as u64);
+        self.delivery.flow.control_sent((out.len() - before) as u64, now);
         match self.sound_carriage() {
             Carriage::Datagrams => {
                 let _ = self.transmit_sound_datagrams(packer, now);
@@ -192,13 +192,14 @@ impl Viewer {
         now: Micros,
         out: &mut Vec<u8>,
     ) -> Option<usize> {
-        if !self.delivery.flow.may_send_real_time() {
+        if !self.delivery.flow.may_send_real_time(now) {
             return None;
         }
         let lane = self.channels.sound.as_mut()?;
         let bytes = lane.sender.poll(room, backs, now, out)?;
         self.counts.stats.sounds += 1;
-        self.delivery.flow.control_sent(bytes as u64);
+        self.delivery.flow.control_sent(bytes as u64, now);
+        self.delivery.flow.sent_in_real_time(bytes as u64, now);
         Some(bytes)
     }
 

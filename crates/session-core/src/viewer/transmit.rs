@@ -32,7 +32,7 @@ impl Viewer {
             return false;
         }
         self.transmit_control(screen, now, out);
-        self.delivery.flow.control_sent((out.len() - start) as u64);
+        self.delivery.flow.control_sent((out.len() - start) as u64, now);
         if self.control.transmit_close(out) {
             return true;
         }
@@ -52,7 +52,7 @@ impl Viewer {
         if self.pending.may_finish_barriers() {
             let before = out.len();
             self.finish_barriers(out);
-            self.delivery.flow.control_sent((out.len() - before) as u64);
+            self.delivery.flow.control_sent((out.len() - before) as u64, now);
         }
         let bytes = out.len() - start + datagram_bytes;
         self.counts.stats.bytes += bytes as u64;
@@ -74,7 +74,7 @@ impl Viewer {
         {
             let (lane, bytes) = self.delivery.ledger.next_bytes(at);
             let may_go = self.delivery.flow.may_send(bytes, now);
-            if !(may_go || lane == Lane::RealTime && self.delivery.flow.may_send_real_time()) {
+            if !(may_go || lane == Lane::RealTime && self.delivery.flow.may_send_real_time(now)) {
                 break;
             }
             if out.len() - start >= self.delivery.flow.chunk_bytes() {
@@ -82,8 +82,13 @@ impl Viewer {
                 // rest.
                 break;
             }
+            let before = out.len();
             let sent = self.transmit_update(at, lane, now, packer, out);
             datagram_bytes += sent.datagram_bytes;
+            if lane == Lane::RealTime {
+                let bytes = out.len() - before + sent.datagram_bytes;
+                self.delivery.flow.sent_in_real_time(bytes as u64, now);
+            }
             if sent.ends_frame {
                 // Nothing after the end of a frame: in one TLS record, the next frame's first part
                 // would delay it.

@@ -61,6 +61,7 @@ impl Viewer {
     fn queueing_delay_behind(&self, bytes: u64, now: Micros) -> Micros {
         self.delivery.flow.queueing_delay(
             self.delivery.ledger.bytes_before(Rank::new(Lane::Normal, bytes, now, now), now),
+            now,
         )
     }
 
@@ -69,12 +70,12 @@ impl Viewer {
     pub(super) fn frames_due(&self, now: Micros) -> Option<Micros> {
         let encoded = self.delivery.ledger.unsent().any(|update| update.video);
         let waits = self.pending.queue.items().iter().any(|item| item.stream.is_some());
-        let sending =
-            encoded.then(|| self.delivery.flow.queueing_delay(0).saturating_sub(QUEUE_TIME / 2));
+        let sending = encoded
+            .then(|| self.delivery.flow.queueing_delay(0, now).saturating_sub(QUEUE_TIME / 2));
         let committing = waits.then(|| {
             self.delivery
                 .flow
-                .queueing_delay(self.delivery.ledger.bytes_left())
+                .queueing_delay(self.delivery.ledger.bytes_left(), now)
                 .saturating_sub(QUEUED_FRAMES_TIME_MAX)
         });
         let queueing_delay = sending
@@ -90,7 +91,7 @@ impl Viewer {
         let Viewer { pending, delivery: Delivery { ledger, flow, .. }, .. } = self;
         let Pending { queue, videos, .. } = pending;
         let full = !flow.may_send(u64::MAX, now)
-            || flow.queueing_delay(ledger.bytes_left()) > QUEUED_FRAMES_TIME_MAX;
+            || flow.queueing_delay(ledger.bytes_left(), now) > QUEUED_FRAMES_TIME_MAX;
         for stream in queue.items().iter().filter_map(|item| item.stream) {
             let waits = |job: JobId| ledger.progress(job) == JobProgress::Encoded;
             if videos.waits_for_path(stream, waits, full) {

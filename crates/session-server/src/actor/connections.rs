@@ -145,7 +145,7 @@ impl ViewerConnection {
 /// The path's statistics plus the chunk that is being written: part of it may count twice for a
 /// moment.
 fn path_stats(info: PathInfo, chunk_bytes: u64) -> PathStats {
-    let PathInfo { unacknowledged, delivered, window, rate, rtt, rtt_min } = info;
+    let PathInfo { unacknowledged, delivered, window, rate, rtt, rtt_min, share } = info;
     PathStats {
         unacknowledged: unacknowledged + chunk_bytes,
         delivered,
@@ -153,6 +153,7 @@ fn path_stats(info: PathInfo, chunk_bytes: u64) -> PathStats {
         rate,
         rtt,
         rtt_min,
+        share,
     }
 }
 

@@ -193,6 +193,7 @@ mod tests {
             offscreen: false,
             lossy: LossyPolicy::Never,
             video: VideoPolicy::Off,
+            max_rate: None,
         })
     }
 

@@ -21,6 +21,7 @@ mod broker_tls;
 mod ending;
 mod files;
 mod harness;
+mod max_rate;
 mod microphone;
 mod opening;
 mod pipewire;

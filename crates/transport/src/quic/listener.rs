@@ -401,5 +401,6 @@ pub(crate) fn path_info(meter: &Meter) -> Option<PathInfo> {
         rate: meter.rate(),
         rtt,
         rtt_min,
+        share: None,
     })
 }

@@ -185,7 +185,7 @@ async fn serve(incoming: IncomingConnection, credentials: Arc<AtomicUsize>, is_r
     let (far, path, datagrams) = RelayedStream::new(far, descriptors).unwrap();
     tokio::select! {
         _ = tokio::io::copy_bidirectional(&mut stream, &mut near) => {}
-        _ = relay.run() => {}
+        _ = relay.run(|_| true) => {}
         () = echo(far, path, datagrams) => {}
     }
 }

@@ -36,6 +36,7 @@ impl TestPath {
             rate: 0,
             rtt,
             rtt_min: RTT,
+            share: None,
         };
         self.flow.handle_path(self.reports.then_some(stats));
     }
@@ -138,6 +139,7 @@ fn a_new_path_is_handed_one_congestion_window() {
         rate: 0,
         rtt: 66_000,
         rtt_min: 66_000,
+        share: None,
     };
     flow.handle_path(Some(stats));
     assert!(flow.room(0) >= 600_000);
@@ -164,6 +166,7 @@ fn data_behind_a_lost_packet_does_not_lower_the_budget_if_packets_are_counted() 
                 rate,
                 rtt: RTT,
                 rtt_min: RTT,
+                share: None,
             };
             path.flow.handle_path(Some(stats));
             let transmission = path.flow.sent(10_000, true, at);
@@ -188,6 +191,7 @@ fn the_statistics_of_a_nearby_proxy_are_ignored() {
         rate: 0,
         rtt: 60,
         rtt_min: 40,
+        share: None,
     };
     path.flow.handle_path(Some(proxy));
     assert_eq!(path.flow.budget(), budget);
@@ -205,6 +209,7 @@ fn a_delay_that_grows_behind_a_proxy_begins_no_search() {
         rate: 0,
         rtt: 60,
         rtt_min: 40,
+        share: None,
     };
     for _ in 0..IDLE_SAMPLES {
         path.now += 1_000_000;
@@ -227,8 +232,15 @@ fn a_viewer_that_never_acknowledges_fills_its_budget_once() {
         for step in 0..100_000 {
             let now = path.now + step * 100;
             let delivered = path.delivered + sent;
-            let stats =
-                PathStats { unacknowledged: 0, delivered, window, rate, rtt: RTT, rtt_min: RTT };
+            let stats = PathStats {
+                unacknowledged: 0,
+                delivered,
+                window,
+                rate,
+                rtt: RTT,
+                rtt_min: RTT,
+                share: None,
+            };
             path.flow.handle_path(reports.then_some(stats));
             while path.flow.may_send(2_000, now) {
                 in_flight.push(path.flow.sent(2_000, true, now));
@@ -243,4 +255,82 @@ fn a_viewer_that_never_acknowledges_fills_its_budget_once() {
         // A round trip's worth may wait for the retransmission of the one before.
         assert!(rate == 0 || in_flight >= 2 * window, "{in_flight} bytes");
     }
+}
+
+#[test]
+fn under_a_limit_no_queue_is_built_and_its_rate_is_what_was_measured() {
+    for reports in [true, false] {
+        let mut path = TestPath::new(reports);
+        path.flow.set_session_share(Some(RATE / 5));
+        path.saturate(3_000_000);
+        let sent = path.delivered + path.flow.in_flight();
+        let most = RATE / 5 * 3 + RATE / 5 * 2 * QUEUE_TIME / 1_000_000 + BUDGET_INITIAL_BYTES;
+        assert!(sent <= most, "{sent} bytes in 3 s, path statistics {reports}");
+        // A twelfth or so is headers.
+        assert!(sent > RATE / 5 * 5 / 2, "{sent} bytes in 3 s, path statistics {reports}");
+        assert!(path.free_at <= path.now + QUEUE_TIME, "the path is idle most of the time");
+        match path.flow.measured_rate() {
+            RateEstimate::Measured(rate) => assert!(rate <= RATE / 5 && rate > RATE / 8, "{rate}"),
+            other => panic!("{other:?}, path statistics {reports}"),
+        }
+        let update = path.flow.update_bytes();
+        assert!(update <= (RATE / 5 * UPDATE_TIME / 1_000_000).max(UPDATE_BYTES_MIN), "{update}");
+    }
+}
+
+#[test]
+fn an_update_waits_for_the_limit_and_an_input_response_does_not() {
+    let mut path = TestPath::new(true);
+    path.saturate(1_000_000);
+    path.rest();
+    path.flow.set_session_share(Some(RATE / 10));
+    path.report();
+    while path.flow.may_send(path.flow.update_bytes(), path.now) {
+        path.send(path.flow.update_bytes(), true);
+    }
+    path.rest();
+    // All of it has arrived, and the limit would still send it.
+    path.send(50_000, true);
+    path.rest();
+    path.report();
+    assert!(!path.flow.may_send(2_000, path.now) && path.flow.may_send_real_time(path.now));
+    assert!(path.flow.real_time_room(path.now) > 0);
+    let at = path.flow.room_at(path.now).expect("time alone helps");
+    assert!(at > path.now + 100_000, "{} us", at - path.now);
+    assert!(path.flow.room(at) >= path.flow.update_bytes(), "then there is room for it");
+    assert!(path.flow.queueing_delay(0, path.now) > 100_000);
+}
+
+#[test]
+fn when_a_limit_rises_the_path_is_searched_again() {
+    let mut path = TestPath::new(true);
+    path.flow.set_session_share(Some(RATE / 10));
+    path.saturate(3_000_000);
+    path.flow.set_session_share(Some(2 * RATE));
+    path.saturate(4_000_000);
+    let rate = path.flow.rate();
+    assert!(rate.abs_diff(RATE) < RATE / 10, "{rate} B/s a second later");
+}
+
+#[test]
+fn a_hosts_share_is_a_limit_until_the_host_says_another() {
+    let mut path = TestPath::new(true);
+    let stats = PathStats {
+        unacknowledged: 0,
+        delivered: 0,
+        window: 200_000,
+        rate: 0,
+        rtt: RTT,
+        rtt_min: RTT,
+        share: Some(RATE / 10),
+    };
+    path.flow.handle_path(Some(stats));
+    assert_eq!(path.flow.limit.rate(), Some(RATE / 10));
+    path.flow.handle_path(None);
+    assert_eq!(path.flow.limit.rate(), Some(RATE / 10), "statistics that could not be read");
+    path.flow.set_session_share(Some(RATE / 20));
+    assert_eq!(path.flow.limit.rate(), Some(RATE / 20), "the lower one counts");
+    path.flow.handle_path(Some(PathStats { share: None, ..stats }));
+    path.flow.set_session_share(None);
+    assert_eq!(path.flow.limit.rate(), None);
 }
