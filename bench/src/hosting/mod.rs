@@ -3,10 +3,14 @@
 //! sessions to other users; the machine's own accounts are not changed. Knows logins and processes;
 //! never pixels of an application.
 
+mod columns;
 mod desktops;
 mod front_cost;
 mod logins;
+mod servers;
+mod session;
 mod stalls;
+mod typist;
 
 use std::time::Duration;
 
@@ -47,6 +51,8 @@ pub fn run(question: &Question) -> Result<(), Error> {
     }
 }
 
+/// Of each desktop, pixels.
+const SIZE: (u32, u32) = (1024, 768);
 /// Of all accounts.
 const PASSWORD: &str = "correct horse 8";
 /// A crowded machine starts an X server in seconds.
