@@ -3,7 +3,9 @@
 //! sessions to other users; the machine's own accounts are not changed. Knows logins and processes;
 //! never pixels of an application.
 
+mod census;
 mod columns;
+mod compulsory;
 mod desktops;
 mod front_cost;
 mod logins;
@@ -33,6 +35,9 @@ pub enum Question {
     /// Does a key's echo stay immediate beside programs that compute, of the same person and of
     /// others? thinc with and without priority, xrdp and TigerVNC.
     Stalls(stalls::Options),
+    /// What does a desktop cost in which nothing happens, with a viewer and without one? thinc,
+    /// xrdp and TigerVNC.
+    Compulsory(compulsory::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -47,6 +52,7 @@ pub fn run(question: &Question) -> Result<(), Error> {
         Question::Logins(options) => logins::run(options),
         Question::Desktops(options) => desktops::run(options),
         Question::Stalls(options) => stalls::run(options),
+        Question::Compulsory(options) => compulsory::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }
