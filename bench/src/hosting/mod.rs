@@ -9,10 +9,13 @@ mod compulsory;
 mod desktops;
 mod front_cost;
 mod logins;
+mod people;
+mod seat;
 mod servers;
 mod session;
 mod stalls;
 mod typist;
+mod uplink;
 
 use std::time::Duration;
 
@@ -38,6 +41,9 @@ pub enum Question {
     /// What does a desktop cost in which nothing happens, with a viewer and without one? thinc,
     /// xrdp and TigerVNC.
     Compulsory(compulsory::Options),
+    /// Does typing stay immediate while another person's video fills the uplink that everybody
+    /// shares? thinc, also with an uplink configured, xrdp and TigerVNC.
+    Uplink(uplink::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -53,6 +59,7 @@ pub fn run(question: &Question) -> Result<(), Error> {
         Question::Desktops(options) => desktops::run(options),
         Question::Stalls(options) => stalls::run(options),
         Question::Compulsory(options) => compulsory::run(options),
+        Question::Uplink(options) => uplink::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }
