@@ -3,6 +3,7 @@
 //! sessions to other users; the machine's own accounts are not changed. Knows logins and processes;
 //! never pixels of an application.
 
+mod capacity;
 mod census;
 mod columns;
 mod compulsory;
@@ -44,6 +45,9 @@ pub enum Question {
     /// Does typing stay immediate while another person's video fills the uplink that everybody
     /// shares? thinc, also with an uplink configured, xrdp and TigerVNC.
     Uplink(uplink::Options),
+    /// How many people of mixed work fit until echoes are late, and what runs out? thinc with and
+    /// without priority, xrdp and TigerVNC.
+    Capacity(capacity::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -60,6 +64,7 @@ pub fn run(question: &Question) -> Result<(), Error> {
         Question::Stalls(options) => stalls::run(options),
         Question::Compulsory(options) => compulsory::run(options),
         Question::Uplink(options) => uplink::run(options),
+        Question::Capacity(options) => capacity::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }
