@@ -5,6 +5,8 @@
 
 pub mod animation;
 pub mod desktop;
+pub mod editor;
+pub mod fill;
 pub mod hog;
 pub mod latency;
 pub mod overwrite;
@@ -42,6 +44,10 @@ pub enum App {
     Pan(pan::Options),
     /// A document that a person pages through.
     Reader(reader::Options),
+    /// Echoes keys and touches much memory for each.
+    Editor(editor::Options),
+    /// Takes memory and touches all of it again and again.
+    Fill(fill::Options),
     /// Plays a sound that can be recognised.
     Sound(sound::Options),
 }
@@ -58,6 +64,8 @@ pub fn run(app: &App) -> Result<(), Error> {
         App::Overwrite(options) => overwrite::run(options),
         App::Pan(options) => pan::run(options),
         App::Reader(options) => reader::run(options),
+        App::Editor(options) => editor::run(options),
+        App::Fill(options) => fill::run(options),
         App::Sound(options) => sound::run(options),
     }
 }

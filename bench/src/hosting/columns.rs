@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::servers::{Host, Subject};
@@ -56,7 +57,8 @@ pub(super) fn of_each(
 ) -> Result<Vec<Column>, Error> {
     let mut columns = Vec::new();
     for subject in subjects {
-        let host = Host { subject, people, division: Division::find()? };
+        let memory = OnceLock::new();
+        let host = Host { subject, people, division: Division::find()?, memory };
         let (name, record) = (host.subject.name.clone(), host.record());
         if let Some(why) = record.missing {
             eprintln!("{name} is left out: {why}");

@@ -10,6 +10,8 @@ mod compulsory;
 mod desktops;
 mod front_cost;
 mod logins;
+mod memory_group;
+mod paging;
 mod people;
 mod seat;
 mod servers;
@@ -48,6 +50,9 @@ pub enum Question {
     /// How many people of mixed work fit until echoes are late, and what runs out? thinc with and
     /// without priority, xrdp and TigerVNC.
     Capacity(capacity::Options),
+    /// How late is the first key of an editor after a memory hog? Needs swap. thinc with and
+    /// without priority, xrdp and TigerVNC.
+    Paging(paging::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -65,6 +70,7 @@ pub fn run(question: &Question) -> Result<(), Error> {
         Question::Compulsory(options) => compulsory::run(options),
         Question::Uplink(options) => uplink::run(options),
         Question::Capacity(options) => capacity::run(options),
+        Question::Paging(options) => paging::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }

@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
 
 use x11rb::connection::Connection as _;
 
+use super::memory_group::MemoryGroup;
 use super::session::{Session, share_program};
 use super::{PASSWORD, SHOWN_MAX};
 use crate::Error;
@@ -83,16 +85,20 @@ pub(super) struct Host {
     /// Who may log in, from 0.
     pub(super) people: u32,
     pub(super) division: Option<Division>,
+    /// Where the server and its desktops have their memory, if that is limited.
+    pub(super) memory: OnceLock<Arc<MemoryGroup>>,
 }
 
 impl Host {
     /// What is started from now on belongs to the server.
     pub(super) fn on_server(&self) -> Result<(), Error> {
+        self.memory.get().map_or(Ok(()), |group| group.enter())?;
         self.division.as_ref().map_or(Ok(()), Division::start_on_server)
     }
 
     /// What is started from now on belongs to the client.
     pub(super) fn on_client(&self) -> Result<(), Error> {
+        self.memory.get().map_or(Ok(()), |group| group.leave())?;
         self.division.as_ref().map_or(Ok(()), Division::start_on_client)
     }
 
