@@ -60,10 +60,9 @@ impl Seat {
         let session = Session::at(home, &user);
         let (eye, desk) = match host.subject.server {
             Server::Thinc { .. } => {
-                let size = format!("{}x{}", SIZE.0, SIZE.1);
-                let options = ["--size", &size];
-                let mut viewer = broker::view_headless(site, &user, PASSWORD, &options)?;
+                let mut viewer = broker::view_headless(site, &user, PASSWORD, &[])?;
                 session.ready(site)?;
+                viewer.say(&format!("resize {}x{}", SIZE.0, SIZE.1))?;
                 viewer.say("wait-quiet")?;
                 viewer.say(&format!("timeout {}", ECHO_MAX.as_secs()))?;
                 viewer.say(&format!("move {} {}", POINTER.0, POINTER.1))?;

@@ -193,7 +193,7 @@ impl Host {
         self.on_server()?;
         let (server, display) = tigervnc::start_server(site)?;
         let mut command = site.command(Group::Apps, "setsid");
-        command.arg("sh").arg(home.join("session.sh")).env("DISPLAY", display.name());
+        command.args(["--wait", "sh"]).arg(home.join("session.sh")).env("DISPLAY", display.name());
         command.env("USER", Accounts::name(person)).stdin(Stdio::null());
         command.env_remove("XAUTHORITY");
         let session = Running::start("the session", &mut command)?;

@@ -68,7 +68,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Rfb {
-    /// Connects from a network namespace to a server without a password.
+    /// Connects from a network namespace to a server without a password; returns once the whole
+    /// screen has arrived.
     pub(crate) fn connect(namespace: &Path, address: SocketAddr) -> Result<Rfb, Error> {
         let stream = connect_within(namespace, address)
             .map_err(|error| format!("cannot connect to VNC at {address}: {error}"))?;
@@ -79,7 +80,10 @@ impl Rfb {
         // It may rest for as long as it likes.
         stream.set_read_timeout(None)?;
         let stream = Arc::new(Mutex::new(stream));
-        let shared = Arc::new((Mutex::new(Aim::default()), Condvar::new()));
+        // The last of the screen.
+        let corner = (size.0.saturating_sub(1), size.1.saturating_sub(1));
+        let first = Aim { at: Some(corner), ..Aim::default() };
+        let shared = Arc::new((Mutex::new(first), Condvar::new()));
         let (answers, theirs) = (Arc::clone(&stream), Arc::clone(&shared));
         let read = move || {
             let handle_rect = |rect: &Rect| {
@@ -95,7 +99,9 @@ impl Rfb {
             theirs.1.notify_all();
         };
         let reader = std::thread::Builder::new().name("rfb".into()).spawn(read)?;
-        Ok(Rfb { stream, shared, reader: Some(reader) })
+        let viewer = Rfb { stream, shared, reader: Some(reader) };
+        viewer.wait(ANSWER_MAX)?.ok_or("VNC sends no screen")?;
+        Ok(viewer)
     }
 
     /// From now on the next change at this place is waited for.
