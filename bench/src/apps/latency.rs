@@ -181,7 +181,7 @@ impl State {
 }
 
 /// Line `number` of an endless text: 450 words in 58 lines are about eight a line.
-fn text(number: u64) -> String {
+pub(super) fn text(number: u64) -> String {
     const WORDS: [&str; 24] = [
         "the", "page", "of", "a", "screen", "moves", "and", "every", "line", "is", "new", "to",
         "all", "who", "read", "it", "from", "far", "away", "with", "small", "delay", "or", "none",

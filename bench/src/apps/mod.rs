@@ -5,10 +5,14 @@
 
 pub mod animation;
 pub mod desktop;
+pub mod editor;
+pub mod fill;
 pub mod hog;
 pub mod latency;
 pub mod overwrite;
+pub mod pan;
 pub mod photo;
+pub mod reader;
 pub mod slides;
 pub mod sound;
 pub mod spheres;
@@ -36,6 +40,14 @@ pub enum App {
     Slides(slides::Options),
     /// Redraws the whole screen 200 times a second.
     Overwrite(overwrite::Options),
+    /// A video that never ends.
+    Pan(pan::Options),
+    /// A document that a person pages through.
+    Reader(reader::Options),
+    /// Echoes keys and touches much memory for each.
+    Editor(editor::Options),
+    /// Takes memory and touches all of it again and again.
+    Fill(fill::Options),
     /// Plays a sound that can be recognised.
     Sound(sound::Options),
 }
@@ -50,6 +62,10 @@ pub fn run(app: &App) -> Result<(), Error> {
         App::Animation(options) => animation::run(options),
         App::Slides(options) => slides::run(options),
         App::Overwrite(options) => overwrite::run(options),
+        App::Pan(options) => pan::run(options),
+        App::Reader(options) => reader::run(options),
+        App::Editor(options) => editor::run(options),
+        App::Fill(options) => fill::run(options),
         App::Sound(options) => sound::run(options),
     }
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{PASSWORD, SHOWN_MAX, accounts, end_desktop, link};
+use super::{PASSWORD, SHOWN_MAX, SIZE, accounts, end_desktop, link};
 use crate::Error;
 use crate::apps;
 use crate::display::DisplayNumber;
@@ -32,7 +32,6 @@ pub struct Options {
     tries: u32,
 }
 
-const SIZE: (u32, u32) = (1024, 768);
 /// Whole screens are compared only when nothing has changed for so long.
 const RESTS: Duration = Duration::from_millis(300);
 /// The application's process.
@@ -71,10 +70,10 @@ impl Host for Xrdp {
     }
 
     fn start(&self, site: &Site, session: &str) -> Result<Desk, Error> {
-        let display = DisplayNumber::reserve()?;
         let people = Accounts::with_password(1, PASSWORD);
-        let server = xrdp::start_server(site, &display, session, &people)?;
-        Ok(Desk { held: vec![server], displays: vec![display], ..Desk::default() })
+        let displays = vec![DisplayNumber::reserve()?];
+        let server = xrdp::start_server(site, &displays, session, &people)?;
+        Ok(Desk { held: vec![server], displays, ..Desk::default() })
     }
 
     fn view(&self, site: &Site) -> Result<Running, Error> {

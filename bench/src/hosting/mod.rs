@@ -3,10 +3,22 @@
 //! sessions to other users; the machine's own accounts are not changed. Knows logins and processes;
 //! never pixels of an application.
 
+mod capacity;
+mod census;
+mod columns;
+mod compulsory;
 mod desktops;
 mod front_cost;
 mod logins;
+mod memory_group;
+mod paging;
+mod people;
+mod seat;
+mod servers;
+mod session;
 mod stalls;
+mod typist;
+mod uplink;
 
 use std::time::Duration;
 
@@ -29,6 +41,18 @@ pub enum Question {
     /// Does a key's echo stay immediate beside programs that compute, of the same person and of
     /// others? thinc with and without priority, xrdp and TigerVNC.
     Stalls(stalls::Options),
+    /// What does a desktop cost in which nothing happens, with a viewer and without one? thinc,
+    /// xrdp and TigerVNC.
+    Compulsory(compulsory::Options),
+    /// Does typing stay immediate while another person's video fills the uplink that everybody
+    /// shares? thinc, also with an uplink configured, xrdp and TigerVNC.
+    Uplink(uplink::Options),
+    /// How many people of mixed work fit until echoes are late, and what runs out? thinc with and
+    /// without priority, xrdp and TigerVNC.
+    Capacity(capacity::Options),
+    /// How late is the first key of an editor after a memory hog? Needs swap. thinc with and
+    /// without priority, xrdp and TigerVNC.
+    Paging(paging::Options),
     /// What does the process that holds all connections cost for each gigabit, beside the session?
     Front(front_cost::Options),
 }
@@ -43,10 +67,16 @@ pub fn run(question: &Question) -> Result<(), Error> {
         Question::Logins(options) => logins::run(options),
         Question::Desktops(options) => desktops::run(options),
         Question::Stalls(options) => stalls::run(options),
+        Question::Compulsory(options) => compulsory::run(options),
+        Question::Uplink(options) => uplink::run(options),
+        Question::Capacity(options) => capacity::run(options),
+        Question::Paging(options) => paging::run(options),
         Question::Front(options) => front_cost::run(options),
     }
 }
 
+/// Of each desktop, pixels.
+const SIZE: (u32, u32) = (1024, 768);
 /// Of all accounts.
 const PASSWORD: &str = "correct horse 8";
 /// A crowded machine starts an X server in seconds.

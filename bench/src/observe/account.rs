@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::Error;
 
 use tree::Machine;
-pub use tree::cpu_ms_of;
+pub use tree::{Switches, cpu_ms_of};
 
 /// Processes that were asked to end and have not are killed after this.
 const END_LIMIT: Duration = Duration::from_secs(2);
@@ -155,7 +155,7 @@ impl Accounts {
 
     /// How often the group's threads have slept and been woken since they began.
     pub fn wakeups(&self, group: Group) -> Result<u64, Error> {
-        Ok(self.pids(group)?.into_iter().map(tree::wakeups_of).sum())
+        Ok(self.pids(group)?.into_iter().map(|pid| Switches::of(pid).voluntary).sum())
     }
 
     /// "cgroup v2", "cgroup v1" or "/proc".

@@ -215,7 +215,7 @@ impl Keys {
 }
 
 /// The parts of "Control_L+plus"; a plus sign in the place of a key is that key.
-fn chord_names(name: &str) -> Vec<&str> {
+pub(crate) fn chord_names(name: &str) -> Vec<&str> {
     match name.strip_suffix('+') {
         Some("") => vec!["+"],
         Some(rest) if rest.ends_with('+') => {
@@ -225,7 +225,7 @@ fn chord_names(name: &str) -> Vec<&str> {
     }
 }
 
-fn keysym_of(character: char) -> u32 {
+pub(crate) fn keysym_of(character: char) -> u32 {
     match character {
         '\n' | '\r' => 0xff0d,
         '\t' => 0xff09,
@@ -287,7 +287,8 @@ const NAMED: [(&str, u32); 49] = [
     ("equal", 0x3d),
 ];
 
-fn named_keysym(name: &str) -> Result<u32, Error> {
+/// The keysym of a character or of a named key.
+pub(crate) fn named_keysym(name: &str) -> Result<u32, Error> {
     let mut characters = name.chars();
     if let (Some(character), None) = (characters.next(), characters.next()) {
         return Ok(keysym_of(character));

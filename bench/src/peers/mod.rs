@@ -10,6 +10,7 @@ mod listening;
 pub mod local;
 pub mod nxagent;
 mod programs;
+pub(crate) mod rfb;
 mod sshd;
 pub mod thinc;
 pub mod tigervnc;

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::display::DisplayNumber;
 use crate::net::testbed::Side;
 use crate::observe::account::Group;
+use crate::process::Running;
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
@@ -49,36 +50,8 @@ impl Peer for TigerVnc {
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
-        let display = DisplayNumber::reserve()?;
-        let port = FIRST_PORT + display.number();
-        let (width, height) = site.size;
-        let mut server = programs::command(site, Group::Server, SERVER)?;
-        server.args([
-            "-geometry",
-            &format!("{width}x{height}"),
-            "-depth",
-            "24",
-            "-SecurityTypes",
-            "None",
-        ]);
-        server.args(["-localhost=0", "-rfbport", &port.to_string(), "-ac", "-noreset"]);
-        let server = programs::start_x_server(site, SERVER, &display, server)?;
-
-        let mut viewer = programs::command(site, Group::Client, VIEWER)?;
-        viewer.env("DISPLAY", site.screen.display()).args([
-            "-FullScreen",
-            "-SecurityTypes",
-            "None",
-        ]);
-        // An error ends the viewer with a message in its log, instead of a dialog that waits for a
-        // person.
-        viewer.args(["-AlertOnFatalError=0", "-ReconnectOnError=0"]);
-        if self.lossless {
-            viewer.arg("-NoJPEG");
-        }
-        viewer.arg(format!("{}::{port}", site.bed.address(Side::Server)));
-        let viewer = programs::start(site, VIEWER, &mut viewer)?;
-
+        let (server, display) = start_server(site)?;
+        let viewer = self.view(site, &display)?;
         let session = Some(server.pid());
         let held = vec![viewer, server];
         let mut desk = Desk {
@@ -91,4 +64,48 @@ impl Peer for TigerVnc {
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(40))?;
         Ok(desk)
     }
+}
+
+impl TigerVnc {
+    /// Starts the viewer of a display.
+    pub(crate) fn view(&self, site: &Site, display: &DisplayNumber) -> Result<Running, Error> {
+        let mut viewer = programs::command(site, Group::Client, VIEWER)?;
+        viewer.env("DISPLAY", site.screen.display()).args([
+            "-FullScreen",
+            "-SecurityTypes",
+            "None",
+        ]);
+        // An error ends the viewer with a message in its log, instead of a dialog that waits for a
+        // person.
+        viewer.args(["-AlertOnFatalError=0", "-ReconnectOnError=0"]);
+        if self.lossless {
+            viewer.arg("-NoJPEG");
+        }
+        viewer.arg(format!("{}::{}", site.bed.address(Side::Server), port(display)));
+        programs::start(site, VIEWER, &mut viewer)
+    }
+}
+
+/// Where the server of a display listens.
+pub(crate) fn port(display: &DisplayNumber) -> u16 {
+    FIRST_PORT + display.number()
+}
+
+/// Starts a server of the site's size on a free display; returns when it takes connections.
+pub(crate) fn start_server(site: &Site) -> Result<(Running, DisplayNumber), Error> {
+    let display = DisplayNumber::reserve()?;
+    let (width, height) = site.size;
+    let mut server = programs::command(site, Group::Server, SERVER)?;
+    server.args([
+        "-geometry",
+        &format!("{width}x{height}"),
+        "-depth",
+        "24",
+        "-SecurityTypes",
+        "None",
+    ]);
+    let port = port(&display).to_string();
+    server.args(["-localhost=0", "-rfbport", &port, "-ac", "-noreset"]);
+    let server = programs::start_x_server(site, SERVER, &display, server)?;
+    Ok((server, display))
 }

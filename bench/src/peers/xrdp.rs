@@ -4,6 +4,7 @@
 //! Knows files and options of both; never their protocol.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -86,7 +87,8 @@ impl Peer for Xrdp {
                 exec sleep infinity\n",
             ready = ready.display()
         );
-        let mut server = start_server(site, &display, &session, &Accounts::anybody())?;
+        let mut server =
+            start_server(site, std::slice::from_ref(&display), &session, &Accounts::anybody())?;
         let mut viewer = self.view(site, USER, "any")?;
         let begun = wait_for("xrdp's session begins", SHOWN_MAX, || {
             let end = server.check().and_then(|()| viewer.check());
@@ -140,16 +142,16 @@ impl Xrdp {
     }
 }
 
-/// Starts xrdp and its session manager; returns once they listen. A login gets a session of
-/// the shell script `session` on `display`.
+/// Starts xrdp and its session manager; returns once they listen. Each person's login gets a
+/// session of the shell script `session` on one of the `displays`.
 pub(crate) fn start_server(
     site: &Site,
-    display: &DisplayNumber,
+    displays: &[DisplayNumber],
     session: &str,
     accounts: &Accounts,
 ) -> Result<Running, Error> {
     let folder = site.folder.path().join("xrdp");
-    write_files(site, &folder, display, session, accounts)?;
+    write_files(site, &folder, displays, session, accounts)?;
     let mut server = programs::command(site, Group::Server, "unshare")?;
     server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
     server.arg(folder.join("xrdp.sh")).arg(site.folder.path());
@@ -185,7 +187,7 @@ fn obstacle() -> Option<String> {
 fn write_files(
     site: &Site,
     folder: &Path,
-    display: &DisplayNumber,
+    displays: &[DisplayNumber],
     session: &str,
     accounts: &Accounts,
 ) -> Result<(), Error> {
@@ -215,9 +217,9 @@ fn write_files(
         xrdp_ini(&site.bed.address(Side::Server).to_string(), &log("xrdp-own")),
     )?;
     let session = folder.join("session.sh").display().to_string();
-    // Where another user may write.
-    let xorg_log = folder.join(format!("home-{USER}/Xorg.log")).display().to_string();
-    let sesman = sesman_ini(display.number(), &session, &log("xrdp-sesman"), &xorg_log);
+    let numbers = displays.iter().map(DisplayNumber::number);
+    let (first, last) = numbers.clone().min().zip(numbers.max()).ok_or("xrdp has no display")?;
+    let sesman = sesman_ini(first..=last, &session, &log("xrdp-sesman"));
     fs::write(etc.join("sesman.ini"), sesman)?;
     Ok(())
 }
@@ -235,17 +237,20 @@ fn xrdp_ini(address: &str, log: &str) -> String {
     )
 }
 
-/// As in the package, with a session that only waits, the chosen display and logs, and no mounts.
-fn sesman_ini(display: u16, session: &str, log: &str, xorg_log: &str) -> String {
+/// As in the package, with a session that only waits, the chosen displays and logs, and no mounts.
+/// sesman takes the first of the displays on which no X server listens. Xorg writes its log into
+/// the home folder of the session's user.
+fn sesman_ini(displays: RangeInclusive<u16>, session: &str, log: &str) -> String {
+    let (first, sessions) = (displays.start(), displays.len());
     format!(
         "[Globals]\nListenAddress=127.0.0.1\nListenPort={SESMAN_PORT}\nEnableUserWindowManager=false\n\
          UserWindowManager=startwm.sh\nDefaultWindowManager={session}\nReconnectScript=/bin/true\n\
          [Security]\nAllowRootLogin=true\nMaxLoginRetry=4\nAlwaysGroupCheck=false\n\
-         [Sessions]\nX11DisplayOffset={display}\nMaxSessions=1\nKillDisconnected=false\nDisconnectedTimeLimit=0\n\
+         [Sessions]\nX11DisplayOffset={first}\nMaxSessions={sessions}\nKillDisconnected=false\nDisconnectedTimeLimit=0\n\
          IdleTimeLimit=0\nPolicy=Default\n\
          [Logging]\nLogFile={log}\nLogLevel=INFO\nEnableSyslog=false\n\
          [Xorg]\nparam={XORG}\nparam=-config\nparam=xrdp/xorg.conf\nparam=-noreset\nparam=-nolisten\nparam=tcp\n\
-         param=-logfile\nparam={xorg_log}\n\
+         param=-logfile\nparam=.xorgxrdp.%s.log\n\
          [Chansrv]\nEnableFuseMount=false\n\
          [ChansrvLogging]\nLogLevel=INFO\nEnableSyslog=false\n"
     )
@@ -257,8 +262,8 @@ mod tests {
 
     #[test]
     fn the_files_name_the_display_and_nothing_of_the_machine() {
-        let sesman = sesman_ini(177, "/f/session.sh", "/f/a.log", "/f/b.log");
-        assert!(sesman.contains("X11DisplayOffset=177\n"), "{sesman}");
+        let sesman = sesman_ini(177..=179, "/f/session.sh", "/f/a.log");
+        assert!(sesman.contains("X11DisplayOffset=177\nMaxSessions=3\n"), "{sesman}");
         let xrdp = xrdp_ini("10.77.0.1", "/f/c.log");
         assert!(xrdp.contains("port=tcp://10.77.0.1:3389\n"), "{xrdp}");
         for text in [sesman, xrdp] {

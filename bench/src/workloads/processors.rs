@@ -37,6 +37,11 @@ impl Division {
         Ok(halves.map(|(server, client)| Division { server, client }))
     }
 
+    /// Processors of the server, and of the client.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        (self.server.count(), self.client.count())
+    }
+
     /// What this thread starts from now on runs on the server's processors.
     pub(crate) fn start_on_server(&self) -> Result<(), Error> {
         Ok(sched_setaffinity(None, &self.server)?)

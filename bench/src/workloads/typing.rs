@@ -112,13 +112,15 @@ pub(crate) struct Terminal {
 }
 
 /// `fixed` is built into every X server's font library, in this size.
-const CELL: (u32, u32) = (6, 13);
-const COLUMNS: u32 = 80;
+pub(crate) const CELL: (u32, u32) = (6, 13);
+pub(crate) const COLUMNS: u32 = 80;
 /// 80 columns in 24 rows hold the longest run: 1200 keys.
-const ROWS: u32 = 24;
+pub(crate) const ROWS: u32 = 24;
 /// No cursor, so that a cell changes once, when its key fills it; and no line editing, so that
-/// every key comes through `cat` and not from the kernel.
-const ECHO: &str = "printf '\\033[?25l'; stty raw -echo; exec cat";
+/// every key comes through the program and not from the kernel.
+const RAW: &str = "printf '\\033[?25l'; stty raw -echo; exec";
+/// The program that echoes each key.
+pub(crate) const ECHO: &str = "cat";
 
 impl Terminal {
     /// Opens a terminal, waits until it is shown empty, and types one key to measure a full cell.
@@ -130,26 +132,30 @@ impl Terminal {
     /// the artefacts of lossy encodings at an edge out of them.
     pub(crate) fn open_with_margin(stage: &Stage, margin: u32) -> Result<Terminal, Error> {
         let mut command = stage.command("xterm");
-        command.args(Terminal::arguments(margin));
+        command.args(Terminal::arguments(margin, ECHO));
         let xterm = own::show_command(stage, "xterm", command)?;
         Terminal::shown(stage, margin, Some(xterm))
     }
 
-    /// As [`Terminal::open`]; the session starts the xterm itself, with these arguments.
+    /// As [`Terminal::open`]; the session starts the xterm itself, with these arguments, and it
+    /// runs this program, which echoes each byte that it reads.
     pub(crate) fn open_within(
         stage: &Stage,
+        program: &str,
         start: impl FnOnce(&[String]) -> Result<(), Error>,
     ) -> Result<Terminal, Error> {
         let watch = stage.site.screen.watch()?;
-        start(&Terminal::arguments(0))?;
+        start(&Terminal::arguments(0, program))?;
         stage.wait_shown("xterm", watch)?;
         Terminal::shown(stage, 0, None)
     }
 
-    fn arguments(margin: u32) -> Vec<String> {
+    /// Of xterm, for a terminal of known geometry that shows what is typed.
+    pub(crate) fn arguments(margin: u32, program: &str) -> Vec<String> {
         let (margin, geometry) = (margin.to_string(), format!("{COLUMNS}x{ROWS}+0+0"));
         let place = ["-fn", "fixed", "-b", &margin, "+sb", "-bw", "0", "-geometry", &geometry];
-        let shown = ["-fg", "black", "-bg", "white", "-e", "sh", "-c", ECHO];
+        let program = format!("{RAW} {program}");
+        let shown = ["-fg", "black", "-bg", "white", "-e", "sh", "-c", &program];
         place.into_iter().chain(shown).map(str::to_owned).collect()
     }
 
@@ -358,7 +364,8 @@ impl Echoes {
             .collect()
     }
 
-    /// - photon_ms: from each key to its character on the client's screen;
+    /// - photon_ms: from each key to its character on the client's screen; photon_mean_ms and
+    ///   photon_max_ms are the mean and the longest;
     /// - stall_ms: a stall is what the time between two messages has beyond the period (the paper);
     ///   the longest;
     /// - stall_mean_ms: mean over all messages, those in time being stalls of nothing (the paper's
@@ -371,6 +378,12 @@ impl Echoes {
         let lower = |name: &str, unit: &str, value: f64| Measure::lower(name, part, unit, [value]);
         let latency = self.latency_ms.iter().copied();
         let mut measures = vec![Measure::lower(quantity::PHOTON_MS, part, "ms", latency)];
+        if !self.latency_ms.is_empty() {
+            let mean = self.latency_ms.iter().sum::<f64>() / self.latency_ms.len() as f64;
+            let longest = self.latency_ms.iter().copied().fold(0.0, f64::max);
+            measures.push(lower("photon_mean_ms", "ms", mean));
+            measures.push(lower("photon_max_ms", "ms", longest));
+        }
         if !gaps.is_empty() {
             let mean = stalls.iter().sum::<f64>() / stalls.len() as f64;
             measures.push(lower("stall_ms", "ms", stalls.iter().copied().fold(0.0, f64::max)));
@@ -439,6 +452,8 @@ mod tests {
         assert_eq!(echoes.gaps_ms(), [50.0, 150.0, 50.0]);
         let found = echoes.measures("4 hogs", PERIOD);
         assert_eq!(value(&found, "stall_ms"), [100.0]);
+        assert_eq!(value(&found, "photon_max_ms"), [110.0]);
+        assert_eq!(value(&found, "photon_mean_ms"), [35.0]);
         assert!((value(&found, "stall_mean_ms")[0] - 100.0 / 3.0).abs() < 1e-9);
         // 50, 150 and 50 lie 33, 67 and 33 from their mean.
         assert!((value(&found, "jitter_ms")[0] - 47.140_452).abs() < 1e-3);

@@ -53,15 +53,40 @@ fn table() -> Result<Vec<Process>, Error> {
     Ok(pids.filter_map(Process::read).collect())
 }
 
-/// How often the threads of a process have slept; none of a process that has ended.
-pub(super) fn wakeups_of(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let sleeps = |thread: fs::DirEntry| -> Option<u64> {
-        let status = fs::read_to_string(thread.path().join("status")).ok()?;
-        let mut lines = status.lines();
-        lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
-    };
-    threads.filter_map(sleeps).sum::<u64>()
+/// How often the threads of a process have left the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// To sleep: as often they were woken.
+    pub voluntary: u64,
+    /// For another one, before they wanted to.
+    pub involuntary: u64,
+}
+
+impl Switches {
+    /// Of a process, by its threads that live; none of a process that has ended.
+    pub fn of(pid: u32) -> Switches {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let statuses =
+            threads.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+        statuses.filter_map(|status| Switches::parse(&status)).fold(
+            Switches::default(),
+            |sum, thread| Switches {
+                voluntary: sum.voluntary + thread.voluntary,
+                involuntary: sum.involuntary + thread.involuntary,
+            },
+        )
+    }
+
+    /// From `/proc/PID/task/TID/status`.
+    fn parse(status: &str) -> Option<Switches> {
+        let count = |name: &str| {
+            status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        };
+        Some(Switches {
+            voluntary: count("voluntary_ctxt_switches:")?,
+            involuntary: count("nonvoluntary_ctxt_switches:")?,
+        })
+    }
 }
 
 /// CPU time of processes that come and go.
@@ -249,6 +274,17 @@ mod tests {
         );
         assert_eq!(Process::parse("42 (short) S 1"), None);
         assert_eq!(Process::parse(""), None);
+    }
+
+    #[test]
+    fn sleeps_are_told_from_being_displaced() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t7\n";
+        let found = Switches { voluntary: 150, involuntary: 7 };
+        assert_eq!(Switches::parse(status), Some(found));
+        assert_eq!(Switches::parse("Name:\tx\nvoluntary_ctxt_switches:\t150\n"), None);
+        let own = Switches::of(std::process::id());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(Switches::of(std::process::id()).voluntary > own.voluntary, "{own:?}");
     }
 
     #[test]
