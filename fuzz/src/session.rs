@@ -68,6 +68,7 @@ impl Shell {
             offscreen: true,
             lossy: LossyPolicy::Always,
             video: VideoPolicy::H264,
+            max_rate: None,
         });
         session.set_clipboard(ClipboardPolicy {
             bytes_max: CLIP_BYTES_MAX as u64,

@@ -21,9 +21,11 @@ const SHARED_PERCENT: u64 = 98;
 /// How far ahead of the link bytes are sent: a timer fires up to a millisecond late. In
 /// microseconds, as all times here.
 const AHEAD_MAX: u64 = 2_000;
-/// The same for small ones of a desktop that has had less than others: input responses, sound.
-const SMALL_AHEAD_MAX: u64 = 4_000;
+/// Bytes of packets that go at once if their desktop has had less than others: input responses,
+/// sound. They may go when others have just sent as much as they may, and so twice what is taken at
+/// once further ahead.
 const SMALL_BYTES: u64 = 2 * 1024;
+const SMALL_READS: u64 = 2;
 /// How far ahead of its own limit a desktop may be: more than its session, which limits itself.
 const DESKTOP_AHEAD_MAX: u64 = 10_000;
 /// A datagram never waits. It is lost if the link is so far ahead, and its desktop has had so many
@@ -31,7 +33,7 @@ const DESKTOP_AHEAD_MAX: u64 = 10_000;
 const DATAGRAM_AHEAD_MAX: u64 = 20_000;
 const DATAGRAM_BYTES_MAX: u64 = 16 * 1024;
 /// The most that is taken from a session at once takes this long on the link; at least a packet is.
-const READ_TIME: u64 = 2_000;
+const READ_TIME: u64 = 1_000;
 const READ_BYTES_MIN: u64 = 1_300;
 
 /// Who shares the uplink, and what each has had.
@@ -39,8 +41,10 @@ pub(super) struct Division {
     link: Option<u64>,
     of_desktop: Option<u64>,
     queue: VirtualQueue,
-    /// Bytes that the desktop served last had had, when it was.
+    /// Bytes that the desktop whose turn it was last had had before; while the link is idle, the
+    /// most that any has had.
     virtual_time: u64,
+    had_max: u64,
     desktops: BTreeMap<u64, Desktop>,
     viewers: BTreeMap<u64, Viewer>,
     waiting: BTreeSet<u64>,
@@ -69,6 +73,13 @@ struct Viewer {
     waits: u64,
 }
 
+/// Whether bytes went when it was their desktop's turn; datagrams do not wait for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    InTurn,
+    OutOfTurn,
+}
+
 fn percent(rate: u64, percent: u64) -> u64 {
     (u128::from(rate) * u128::from(percent) / 100) as u64
 }
@@ -83,6 +94,7 @@ impl Division {
             of_desktop: rates.session,
             queue: VirtualQueue::default(),
             virtual_time: 0,
+            had_max: 0,
             desktops: BTreeMap::new(),
             viewers: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -144,6 +156,12 @@ impl Division {
         usize::try_from(bytes).unwrap_or(usize::MAX).max(READ_BYTES_MIN as usize)
     }
 
+    /// How far ahead of the link small ones may go.
+    fn small_ahead_max(&self) -> u64 {
+        let bytes = SMALL_READS * wire_bytes(self.read_bytes() as u64);
+        AHEAD_MAX + self.link.map_or(0, |rate| bytes.saturating_mul(1_000_000) / rate)
+    }
+
     /// So many bytes are there for a viewer. True: they go now. Otherwise it waits until
     /// [`Division::poll`] names it.
     pub(super) fn ask(&mut self, viewer: u64, bytes: u64, now: u64) -> bool {
@@ -153,7 +171,7 @@ impl Division {
         let is_small = it.waits <= SMALL_BYTES && desktop.had <= self.virtual_time;
         let others = || self.waiting.iter().any(|&other| self.is_within_limit(other, now));
         let goes = self.is_within_limit(viewer, now)
-            && (is_small && self.queue.delay(now) <= SMALL_AHEAD_MAX
+            && (is_small && self.queue.delay(now) <= self.small_ahead_max()
                 || self.queue.delay(now) <= AHEAD_MAX && !others());
         if goes {
             self.spend(viewer, now);
@@ -197,7 +215,7 @@ impl Division {
         {
             return false;
         }
-        self.count(viewer, wire_bytes(bytes), now);
+        self.count(viewer, wire_bytes(bytes), Sent::OutOfTurn, now);
         true
     }
 
@@ -216,19 +234,25 @@ impl Division {
 
     fn spend(&mut self, viewer: u64, now: u64) {
         let bytes = self.viewers.get_mut(&viewer).map_or(0, |it| std::mem::take(&mut it.waits));
-        self.count(viewer, bytes, now);
+        self.count(viewer, bytes, Sent::InTurn, now);
     }
 
     /// So many bytes of packets go.
-    fn count(&mut self, viewer: u64, bytes: u64, now: u64) {
+    fn count(&mut self, viewer: u64, bytes: u64, sent: Sent, now: u64) {
+        if self.queue.delay(now) == 0 {
+            // Nobody has had to wait for what others have had so far.
+            self.virtual_time = self.had_max;
+        }
         let (of_all, of_viewers) = self.starts_at(viewer);
         let it = self.viewers.get_mut(&viewer).expect("who sends is there");
         let number = it.desktop;
         let desktop = self.desktops.get_mut(&number).expect("a viewer's desktop is there");
-        self.virtual_time = of_all;
         desktop.had = of_all + bytes;
-        desktop.virtual_time = of_viewers;
         it.had = of_viewers + bytes;
+        self.had_max = self.had_max.max(desktop.had);
+        if sent == Sent::InTurn {
+            (self.virtual_time, desktop.virtual_time) = (of_all, of_viewers);
+        }
         if let Some(rate) = self.link {
             self.queue.send(bytes, rate, now);
         }
