@@ -201,6 +201,7 @@ impl Priority {
             root: std::process::id(),
             servers: &servers,
             typed: self.typed,
+            memory: None,
             now_us: self.began.elapsed().as_micros() as u64,
         });
         // What a person waits for first.
@@ -229,7 +230,7 @@ impl Priority {
             }
         }
         let is_shown = match one.reason {
-            Reason::Computes { .. } | Reason::ComputesNoMore => true,
+            Reason::Computes { .. } | Reason::ComputesNoMore | Reason::TakesMemory { .. } => true,
             Reason::Server | Reason::Other => false,
             _ => is_all,
         };
