@@ -4,6 +4,7 @@
 //! processes. Knows when to measure; never how the kernel divides its time.
 
 mod groups;
+pub(crate) mod prefetch;
 mod processes;
 pub(crate) mod status;
 
@@ -24,6 +25,7 @@ use crate::terminal::print_error;
 pub(crate) use status::PriorityStatus;
 
 use groups::{Answer, Groups};
+use prefetch::Prefetch;
 use status::{Moved, Waits};
 
 /// While a person is there; what computes is found after 5 s (thinc-priority).
@@ -50,6 +52,9 @@ pub(crate) struct Priority {
     groups: Groups,
     plan: Plan,
     waits: Waits,
+    prefetch: Prefetch,
+    /// Somebody has come back, and the table has not been read since.
+    is_prefetch_due: bool,
     is_present: bool,
     /// All of the session is behind others.
     is_behind: bool,
@@ -74,6 +79,8 @@ impl Default for Priority {
             groups: Groups::Off,
             plan: Plan::new(processes::TICKS_PER_SECOND),
             waits: Waits::default(),
+            prefetch: Prefetch::default(),
+            is_prefetch_due: false,
             is_present: false,
             is_behind: false,
             typed: None,
@@ -155,9 +162,10 @@ impl Priority {
                 self.is_behind = false;
             }
             Event::News(SessionNews::Present(false)) => {
-                self.is_present = false;
+                (self.is_present, self.is_prefetch_due) = (false, false);
                 return self.leave();
             }
+            Event::News(SessionNews::Returned) => self.is_prefetch_due = true,
             Event::News(SessionNews::Typed(pid)) => {
                 self.typed = Some(pid);
                 self.was_typed.insert(pid);
@@ -204,6 +212,9 @@ impl Priority {
             memory: None,
             now_us: self.began.elapsed().as_micros() as u64,
         });
+        if std::mem::take(&mut self.is_prefetch_due) {
+            self.prefetch.begin(self.plan.answering());
+        }
         // What a person waits for first.
         moves.sort_by_key(|one| one.to != Group::Answers);
         for one in moves {
@@ -276,6 +287,7 @@ impl Priority {
             is_behind: self.is_behind,
             typed: self.typed,
             processes: status::processes(&self.plan, &self.waits),
+            brought_back: self.prefetch.last(),
             moved: self.moved.iter().cloned().collect(),
         }
     }
