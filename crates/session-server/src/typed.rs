@@ -105,7 +105,7 @@ impl Attention {
         self.seen_at = Some(now);
         let is_back = self.acted_at.replace(now).is_none_or(|at| now >= at + AWAY);
         let was_present = self.flags.is_present.swap(true, Ordering::Relaxed);
-        // Whoever sees this sees that they are there.
+        // The thread that sees this sees that they are there.
         self.flags.is_back.fetch_or(is_back, Ordering::Release);
         if !was_present || is_back {
             self.ask(now);

@@ -35,8 +35,9 @@ const TIME_MAX: Duration = Duration::from_secs(2);
 const SMAPS_BYTES_MAX: u64 = 16 << 20;
 /// Entries of pagemap that are read at a time: 16 MiB of a process, in pages of 4 KiB.
 const ENTRIES: usize = 4096;
-/// Threads that read. A disk answers several at a time; 64 MB of a swap file take 300 ms with 1,
-/// 200 ms with 4, 170 ms with 8 (doc/experiments/059).
+/// Threads that read. A disk answers several at a time; 64 MiB of a swap file take 264 ms with 1,
+/// 148 ms with 4, 114 ms with 8, which on compressed memory would only compute
+/// (doc/experiments/059).
 const THREADS: usize = 4;
 /// Pages that a thread takes at a time.
 const PIECE_PAGES: u64 = 128;
