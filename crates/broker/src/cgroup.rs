@@ -162,6 +162,10 @@ impl Places {
         if let Some(Err(why)) = &self.tree {
             info!(uid, "processor time does not follow what user {uid} does: {why}");
         }
+        let tree = self.tree.iter().flatten();
+        for why in tree.filter_map(Tree::without_memory) {
+            info!(uid, "no memory is kept for what answers user {uid}: {why}");
+        }
     }
 
     /// Moves this process to a new group with the limits.
@@ -192,7 +196,7 @@ impl Places {
     /// Moves it back.
     pub(crate) fn leave(&self, process: u32) -> Result<(), String> {
         let homes = self.groups.iter().map(|group| &group.home);
-        let tree = self.tree.iter().flatten().map(Tree::home);
+        let tree = self.tree.iter().flatten().flat_map(Tree::homes);
         homes.chain(tree).try_for_each(|home| enter(&home.folder, process))
     }
 

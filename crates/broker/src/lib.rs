@@ -33,6 +33,7 @@ mod processes;
 pub mod proxy;
 mod reservations;
 mod session_groups;
+mod session_memory;
 mod throttle;
 
 use std::io;

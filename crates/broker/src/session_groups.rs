@@ -1,9 +1,9 @@
 //! Control groups by which processor time follows the person: all desktops that are in use have one
-//! parent, all others another, so that two groups compete, however many desktops there are. Beside
-//! the path: from limits.rs, when a desktop starts, and from its supervisor, whose requests of
-//! priority_groups.rs are served here, to the files of cgroups(7). The supervisor is the person's:
-//! each request is checked against what the kernel says of the process. Knows processes; never what
-//! a person does.
+//! parent, all others another, so that two groups compete, however many desktops there are; their
+//! memory is session_memory.rs's. Beside the path: from limits.rs, when a desktop starts, and from
+//! its supervisor, whose requests of priority_groups.rs are served here, to the files of
+//! cgroups(7). The supervisor is the person's: each request is checked against what the kernel says
+//! of the process. Knows processes; never what a person does.
 
 use std::cell::Cell;
 use std::fs;
@@ -24,6 +24,7 @@ use crate::packets;
 use crate::priority_groups::{
     GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
 };
+use crate::session_memory::{self, DesktopMemory, Machine, MemoryTree, needs};
 
 /// The controller of processor time.
 const CONTROLLER: &str = "cpu";
@@ -81,6 +82,8 @@ pub(crate) struct Tree {
     /// Those in the same hierarchy: the group of a desktop in the foreground then has the limits,
     /// and holds the desktop in the background too.
     limits: Vec<Group>,
+    /// By which memory is kept for what answers, or why not.
+    memory: Result<MemoryTree, String>,
 }
 
 impl Tree {
@@ -111,11 +114,18 @@ impl Tree {
             home.check_divisible(CONTROLLER)?;
         }
         let limits = limits.extract_if(.., |limit| limit.home == home).collect();
-        Ok(Tree { home, limits })
+        let memory = MemoryTree::find(mounts, own, by_systemd, &home);
+        Ok(Tree { home, limits, memory })
     }
 
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
+    /// Of all hierarchies in which there are groups.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &Home> {
+        std::iter::once(&self.home).chain(self.memory.iter().map(MemoryTree::home))
+    }
+
+    /// Why memory is not kept for what answers.
+    pub(crate) fn without_memory(&self) -> Option<&String> {
+        self.memory.as_ref().err()
     }
 
     /// Whether a desktop must not start without its groups.
@@ -131,10 +141,15 @@ impl Tree {
         process: u32,
     ) -> Result<SessionGroups, String> {
         let home = &self.home;
-        let controllers: Vec<&str> = [CONTROLLER]
-            .into_iter()
-            .chain(self.limits.iter().map(|limit| limit.controller))
-            .collect();
+        let memory = self.memory.as_ref().ok().filter(|memory| memory.is_shared());
+        let divided: Vec<&str> =
+            [CONTROLLER].into_iter().chain(memory.map(|_| session_memory::CONTROLLER)).collect();
+        let mut controllers = divided.clone();
+        for limit in &self.limits {
+            if !controllers.contains(&limit.controller) {
+                controllers.push(limit.controller);
+            }
+        }
         let all = home.folder.join(GROUP);
         home.divide(&home.folder, &controllers)?;
         make(&all)?;
@@ -152,7 +167,7 @@ impl Tree {
         for (file, value) in self.limits.iter().flat_map(|limit| &limit.settings) {
             write(&desktop.join(file), value)?;
         }
-        home.divide(&desktop, &[CONTROLLER])?;
+        home.divide(&desktop, &divided)?;
         let (answers, rest) = (desktop.join(ANSWERS), desktop.join(REST));
         for (group, weight) in [(&answers, &OF_ANSWERS), (&rest, &USUAL)] {
             make(group)?;
@@ -170,11 +185,13 @@ impl Tree {
             }
             computes
         } else {
-            let folder = parent(BACKGROUND, &OF_BACKGROUND, &[CONTROLLER])?.join(name);
+            let folder = parent(BACKGROUND, &OF_BACKGROUND, &divided)?.join(name);
             make(&folder)?;
             folder
         };
-        enter(&rest, process)?;
+        // Where the X server is born: memory stays in the group where it was used first.
+        enter(&answers, process)?;
+        let memory = self.enter_memory(name, process, [&desktop, &answers, &rest, &computes]);
         let (home, is_whole) = (home.clone(), self.has_limits());
         Ok(SessionGroups {
             home,
@@ -183,13 +200,32 @@ impl Tree {
             answers,
             rest,
             computes,
+            memory,
             is_whole,
             is_background: false,
             has_told: Cell::new(false),
         })
     }
 
+    /// `groups`: the desktop's, those that answer, the rest, and what computes.
+    fn enter_memory(
+        &self,
+        name: &str,
+        process: u32,
+        groups: [&Path; 4],
+    ) -> Result<DesktopMemory, String> {
+        let memory = self.memory.as_ref().map_err(String::clone)?;
+        if !memory.is_shared() {
+            return memory.enter(name, process);
+        }
+        let all = self.home.folder.join(GROUP);
+        memory.bound(&[&all, &all.join(FOREGROUND)], &Machine::read()?)?;
+        let [desktop, answers, rest, computes] = groups.map(Path::to_owned);
+        Ok(DesktopMemory::new(self.home.clone(), desktop, answers, rest, computes))
+    }
+
     pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
+        self.memory.iter().for_each(|memory| memory.remove_empty(ended));
         let all = self.home.folder.join(GROUP);
         for desktop in ended.among(&all.join(FOREGROUND)) {
             // The kernel refuses each while a process is there.
@@ -238,6 +274,8 @@ pub(crate) struct SessionGroups {
     answers: PathBuf,
     rest: PathBuf,
     computes: PathBuf,
+    /// Or why none is kept.
+    memory: Result<DesktopMemory, String>,
     /// One group holds the whole desktop, in the background too.
     is_whole: bool,
     /// Nobody has used it since it was moved there, or since the weight of `desktop` became small.
@@ -282,6 +320,10 @@ impl SessionGroups {
     }
 
     fn handle(&mut self, request: &GroupRequest) -> GroupAnswer {
+        if *request == GroupRequest::Background {
+            // Where that fails, the next request to measure says why.
+            self.memory.iter_mut().for_each(|memory| _ = memory.give_up());
+        }
         match *request {
             GroupRequest::Move { group, pid } => {
                 let to = match group {
@@ -289,23 +331,25 @@ impl SessionGroups {
                     PriorityGroup::Rest => &self.rest,
                     PriorityGroup::Computes => &self.computes,
                 };
+                let memory = self.memory.as_ref().ok().and_then(|memory| memory.group(group));
                 let is_back = self.is_background && group != PriorityGroup::Computes;
                 if is_back && !self.is_whole {
                     // The supervisor asks only for its user's own: others come back here or never.
                     let back = self.move_all(&[&self.computes], &self.rest);
-                    let moved = self.move_process(pid, to, Whose::TheUsers);
+                    let moved = self.move_process(pid, to, Whose::TheUsers, memory);
                     // Tried once: a later try would take along what computes by then.
                     self.is_background = false;
                     return moved
                         .and(back.map_err(|why| format!("a part stays in the background: {why}")));
                 }
-                self.move_process(pid, to, Whose::TheUsers)?;
+                self.move_process(pid, to, Whose::TheUsers, memory)?;
                 if is_back {
                     set(&self.home, &self.desktop, &USUAL)?;
                     self.is_background = false;
                 }
                 Ok(())
             }
+            GroupRequest::Memory => self.measure_memory(),
             GroupRequest::Background if self.is_whole => {
                 set(&self.home, &self.desktop, &OF_UNUSED)?;
                 self.is_background = true;
@@ -320,8 +364,31 @@ impl SessionGroups {
         }
     }
 
-    /// Moves a process of this desktop, by its number: no other call of the kernel does it.
-    fn move_process(&self, pid: u32, to: &Path, whose: Whose) -> Result<(), String> {
+    /// Keeps the memory of the processes that answer by now.
+    fn measure_memory(&mut self) -> GroupAnswer {
+        let memory = self.memory.as_mut().map_err(|why| why.clone())?;
+        if self.is_background || !memory.is_due() {
+            return Ok(());
+        }
+        let (mut needed, mut files_most) = (0_u64, 0);
+        for pid in members(&self.answers)? {
+            // One that has ended needs nothing.
+            let (own, files) = needs(&status_of(pid).unwrap_or_default());
+            needed = needed.saturating_add(own);
+            files_most = files.max(files_most);
+        }
+        memory.measure(needed.saturating_add(files_most), &Machine::read()?)
+    }
+
+    /// Moves a process of this desktop, by its number: no other call of the kernel does it. To
+    /// `memory` too, a group of the controller's own hierarchy, if there is one.
+    fn move_process(
+        &self,
+        pid: u32,
+        to: &Path,
+        whose: Whose,
+        memory: Option<&Path>,
+    ) -> Result<(), String> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // Zero would be this process.
         let number = number.ok_or_else(|| format!("{pid} is no number of a process"))?;
@@ -331,15 +398,20 @@ impl SessionGroups {
         if whose == Whose::TheUsers && !is_of(self.uid, &status_of(pid)?) {
             return Err(format!("process {pid} is another user's"));
         }
-        if !self.folder_of(pid).is_some_and(|folder| self.contains(&folder)) {
+        let groups = groups_of(pid).unwrap_or_default();
+        if !self.home.folder_of(&groups, CONTROLLER).is_some_and(|folder| self.contains(&folder)) {
             return Err(format!("process {pid} is in no group of this desktop"));
         }
         enter(to, pid)?;
+        let memory = memory.filter(|_| self.has_memory(&groups));
+        // Else it goes on using that of the group where it was.
+        memory.iter().for_each(|group| _ = enter(group, pid));
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         match poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_err(failed)? {
             0 => Ok(()),
             _ => {
                 self.put_back(pid, to);
+                memory.iter().for_each(|group| self.put_memory_back(pid, group));
                 Err(format!("process {pid} has ended"))
             }
         }
@@ -348,15 +420,35 @@ impl SessionGroups {
     /// After a process has ended while it was moved, another one may have got its number, and have
     /// been moved instead. That goes back to where it was born.
     fn put_back(&self, pid: u32, to: &Path) {
-        if self.folder_of(pid).as_deref() != Some(to) {
+        let folder_of = |groups: &str| self.home.folder_of(groups, CONTROLLER);
+        self.put_back_in(pid, to, &self.home, &folder_of, &|folder, _| self.contains(folder));
+    }
+
+    /// See [`SessionGroups::put_back`]: in the hierarchy of the controller of memory.
+    fn put_memory_back(&self, pid: u32, to: &Path) {
+        let Ok(memory) = &self.memory else { return };
+        let folder_of = |groups: &str| memory.folder_of(groups);
+        let is_own = |_: &Path, groups: &str| memory.contains(groups);
+        self.put_back_in(pid, to, memory.home(), &folder_of, &is_own);
+    }
+
+    fn put_back_in(
+        &self,
+        pid: u32,
+        to: &Path,
+        home: &Home,
+        folder_of: &dyn Fn(&str) -> Option<PathBuf>,
+        is_own: &dyn Fn(&Path, &str) -> bool,
+    ) {
+        if groups_of(pid).and_then(|groups| folder_of(&groups)).as_deref() != Some(to) {
             return;
         }
         let status = status_of(pid).unwrap_or_default();
         let parent = value_of(&status, "PPid:").and_then(|pid| pid.trim().parse().ok());
-        let folder = parent.and_then(|parent| self.folder_of(parent));
-        let folder = folder.unwrap_or_else(|| self.home.folder.clone());
+        let groups = parent.and_then(groups_of).unwrap_or_default();
+        let folder = folder_of(&groups).unwrap_or_else(|| home.folder.clone());
         // One of this desktop, which a process of it has started.
-        if self.contains(&folder) {
+        if is_own(&folder, &groups) {
             return;
         }
         let put = enter(&folder, pid);
@@ -374,7 +466,7 @@ impl SessionGroups {
                 for pid in members(group)? {
                     found = true;
                     // One that has ended is not listed again.
-                    if let Err(error) = self.move_process(pid, to, Whose::Anybodys) {
+                    if let Err(error) = self.move_process(pid, to, Whose::Anybodys, None) {
                         why = error;
                     }
                 }
@@ -390,10 +482,15 @@ impl SessionGroups {
         [&self.answers, &self.rest, &self.computes].iter().any(|own| *own == group)
     }
 
-    fn folder_of(&self, pid: u32) -> Option<PathBuf> {
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        self.home.folder_of(&groups, CONTROLLER)
+    /// Whether a process with these groups has its memory in one of this desktop.
+    fn has_memory(&self, groups: &str) -> bool {
+        self.memory.as_ref().is_ok_and(|memory| memory.contains(groups))
     }
+}
+
+/// The file "cgroup" in /proc.
+fn groups_of(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 
 /// Some of the processes in a group, and each of them if there are few.
@@ -482,4 +579,4 @@ fn start_serving(groups: SessionGroups) -> io::Result<(JoinHandle<()>, OwnedFd)>
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -29,6 +29,8 @@ pub(crate) struct PriorityStatus {
     /// The process whose window they type into.
     pub(crate) typed: Option<u32>,
     pub(crate) processes: Vec<Shown>,
+    /// Whether memory is protected, or why not, in words; `None` where nothing can.
+    pub(crate) memory: Option<String>,
     /// From swap, when they last came back and something was there.
     pub(crate) brought_back: Option<BroughtBack>,
     /// The newest last.
