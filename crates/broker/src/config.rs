@@ -104,7 +104,7 @@ pub struct Config {
     pub end_disconnected: Option<Duration>,
     /// How many desktops there may be, and what each may use; its `priority` says nothing here.
     pub limits: Limits,
-    /// Processor time follows the person.
+    /// Processor time and memory follow the person.
     pub priority: Option<bool>,
     /// A file with what everybody reads before a login.
     pub banner: Option<PathBuf>,
