@@ -42,6 +42,7 @@ pub const CORE_TARGETS: &[Target] = &[
     },
     Target { name: "files", run: files::channel, seeds: files::channel_seeds },
     Target { name: "processes", run: parsers::processes, seeds: parsers::processes_seeds },
+    Target { name: "paged", run: parsers::paged, seeds: parsers::paged_seeds },
 ];
 
 /// Every target that was compiled.

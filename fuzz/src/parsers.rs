@@ -2,6 +2,7 @@
 //! what the part promises. Beside the path. A promise is an assertion; an error is a valid answer
 //! to invalid bytes. Knows the public interfaces only.
 
+use thinc_priority::paged::{Budget, Machine, mappings};
 use thinc_priority::{self as priority, Plan, Process, Table};
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
@@ -526,7 +527,10 @@ pub fn processes(input: &[u8]) {
         let servers: Vec<u32> = table.iter().take(1).map(|process| process.pid).collect();
         let typed = table.iter().last().map(|process| process.pid);
         let root = servers.first().copied().unwrap_or(1);
-        let input = priority::Input { table: &table, root, servers: &servers, typed, now_us };
+        let machine = Machine { total: 100, available: 5, swap_used: 0 };
+        let memory = Some(priority::Memory { machine, page_bytes: 4096 });
+        let servers = &servers;
+        let input = priority::Input { table: &table, root, servers, typed, memory, now_us };
         let moves = plan.update(&input);
         assert!(moves.len() <= table.len());
         assert_eq!(plan.placed().count(), table.len());
@@ -552,4 +556,44 @@ pub fn processes_seeds() -> Vec<Vec<u8>> {
         .concat()
     };
     vec![format!("{}\n{}", all(5), all(500)).into_bytes()]
+}
+
+/// What the kernel tells of a process's pages, up to a byte of 0, behind which are entries of its
+/// pagemap. Whatever it says, no page outside of a mapping is read, and no more than the budget.
+pub fn paged(input: &[u8]) {
+    const PAGE_BYTES: u64 = 4096;
+    let end = input.iter().position(|&byte| byte == 0).unwrap_or(input.len());
+    let (text, entries) = input.split_at(end);
+    let entries = entries.get(1..).unwrap_or_default();
+    let text = String::from_utf8_lossy(text);
+    let _ = Machine::parse(&text);
+    let mut budget = Budget::new(8 * PAGE_BYTES, PAGE_BYTES);
+    let mut read = 0;
+    for mapping in mappings(&text) {
+        assert!(mapping.start < mapping.end && mapping.swapped > 0);
+        let mut left = mapping.swapped.div_ceil(PAGE_BYTES);
+        let mut last = mapping.start;
+        for range in budget.take(&mapping, mapping.start, entries, &mut left) {
+            assert!(last <= range.start && range.start < range.end && range.end <= mapping.end);
+            read += (range.end - range.start) / PAGE_BYTES;
+            last = range.end;
+        }
+    }
+    assert!(read <= 8, "the budget is kept");
+}
+
+/// A heap and shared memory in swap, beside a file that is not.
+pub fn paged_seeds() -> Vec<Vec<u8>> {
+    let mapping = |head: &str, rss: u32, swap: u32| {
+        format!("{head}\nSize: 16 kB\nRss: {rss} kB\nSwap: {swap} kB\nVmFlags: rd wr mr \n")
+    };
+    let text = [
+        mapping("1000-5000 rw-p 00000000 00:00 0 [heap]", 4, 12),
+        mapping("7f00000000-7f00004000 r-xp 00000000 fe:00 24 /usr/lib/a b.so", 16, 0),
+        mapping("7f10000000-7f10004000 rw-s 00000000 00:01 24 /memfd:a (deleted)", 8, 8),
+        "MemTotal: 8 kB\nMemAvailable: 4 kB\nSwapTotal: 8 kB\nSwapFree: 4 kB\n".to_owned(),
+    ]
+    .concat();
+    let entries = [1u64 << 62, 1 << 63, 0, 1 << 62].map(u64::to_le_bytes).concat();
+    vec![[text.as_bytes(), &[0], &entries].concat()]
 }

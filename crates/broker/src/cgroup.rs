@@ -153,6 +153,10 @@ impl Places {
         if let Some(Err(why)) = &self.tree {
             info!(uid, "processor time does not follow what user {uid} does: {why}");
         }
+        let tree = self.tree.iter().flatten();
+        for why in tree.filter_map(Tree::without_memory) {
+            info!(uid, "no memory is kept for what answers user {uid}: {why}");
+        }
     }
 
     /// Moves this process to a new group with the limits.
@@ -188,8 +192,8 @@ impl Places {
     /// Moves it back.
     pub(crate) fn leave(&self, process: u32, origin: Option<&Path>) -> Result<(), String> {
         let homes = self.groups.iter().map(|group| group.home.folder.as_path());
-        let tree = self.tree.iter().flatten().map(|tree| tree.home().folder.as_path());
-        homes.chain(origin.or(tree.last())).try_for_each(|folder| enter(folder, process))
+        let tree = self.tree.iter().flatten().flat_map(|tree| tree.leave_for(origin));
+        homes.chain(tree).try_for_each(|folder| enter(folder, process))
     }
 
     /// Removes the groups of desktops of this user that have ended.

@@ -109,7 +109,7 @@ pub struct Config {
     pub end_disconnected: Option<Duration>,
     /// How many desktops there may be, and what each may use; its `priority` says nothing here.
     pub limits: Limits,
-    /// Processor time follows the person.
+    /// Processor time and memory follow the person.
     pub priority: Option<bool>,
     /// What may be sent to viewers.
     pub rates: Rates,

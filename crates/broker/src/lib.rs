@@ -34,6 +34,7 @@ mod processes;
 pub mod proxy;
 mod reservations;
 mod session_groups;
+mod session_memory;
 mod systemd_scope;
 mod throttle;
 

@@ -1,8 +1,8 @@
 //! What the supervisor of a desktop asks of its login process: that processes of the desktop move
-//! between its control groups, by which processor time follows the person. Beside the path: from
-//! `thinc serve`, which knows what the person does, to session_groups.rs, which is root and checks
-//! each request. One request at a time, each with one answer, as packets of fixed layout. Knows
-//! bytes; never which process is which.
+//! between its control groups, by which processor time follows the person, and that its memory is
+//! measured and protected. Beside the path: from `thinc serve`, which knows what the person does,
+//! to session_groups.rs, which is root and checks each request. One request at a time, each with
+//! one answer, as packets of fixed layout. Knows bytes; never which process is which.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,6 +18,8 @@ pub const REFUSAL_BYTES_MAX: usize = 200;
 const MOVE: u8 = 1;
 /// See [`MOVE`]: `[BACKGROUND]`.
 const BACKGROUND: u8 = 2;
+/// See [`MOVE`]: `[MEMORY]`.
+const MEMORY: u8 = 3;
 /// The whole answer.
 const DONE: u8 = 0;
 /// First byte of an answer; the text of a refusal follows it.
@@ -51,6 +53,9 @@ pub enum GroupRequest {
     /// The desktop is not in use: all its processes get the weight of such a one, until a move says
     /// that it is in use. All of them are then in the foreground again.
     Background,
+    /// Measure the memory of what answers, and protect it; measure that of what computes, and hold
+    /// it if memory is short. What is measured and how much that may be is the login process's.
+    Memory,
 }
 
 /// Done, or why not, in words for a log.
@@ -66,6 +71,7 @@ impl GroupRequest {
                 bytes
             }
             GroupRequest::Background => vec![BACKGROUND],
+            GroupRequest::Memory => vec![MEMORY],
         }
     }
 
@@ -82,6 +88,7 @@ impl GroupRequest {
                 Some(GroupRequest::Move { group, pid: u32::from_le_bytes([a, b, c, d]) })
             }
             [BACKGROUND] => Some(GroupRequest::Background),
+            [MEMORY] => Some(GroupRequest::Memory),
             _ => None,
         }
     }
@@ -130,6 +137,7 @@ mod tests {
         let computes = GroupRequest::Move { group: PriorityGroup::Computes, pid: u32::MAX };
         assert_eq!(computes.encode(), [1, 2, 255, 255, 255, 255]);
         assert_eq!(GroupRequest::Background.encode(), [2]);
+        assert_eq!(GroupRequest::Memory.encode(), [3]);
         assert_eq!(encode_answer(&Ok(())), [0]);
         assert_eq!(encode_answer(&Err("no".to_owned())), *b"\x01no");
         let long = encode_answer(&Err("ü".repeat(150) + "x"));

@@ -1,9 +1,9 @@
 //! Control groups by which processor time follows the person: all desktops that are in use have one
-//! parent, all others another, so that two groups compete, however many desktops there are. Beside
-//! the path: from limits.rs, when a desktop starts, and from its supervisor, whose requests of
-//! priority_groups.rs are served here, to the files of cgroups(7). The supervisor is the person's:
-//! each request is checked against what the kernel says of the process. Knows processes; never what
-//! a person does.
+//! parent, all others another, so that two groups compete, however many desktops there are; their
+//! memory is session_memory.rs's. Beside the path: from limits.rs, when a desktop starts, and from
+//! its supervisor, whose requests of priority_groups.rs are served here, to the files of
+//! cgroups(7). The supervisor is the person's: each request is checked against what the kernel says
+//! of the process. Knows processes; never what a person does.
 
 use std::cell::Cell;
 use std::fs;
@@ -24,6 +24,7 @@ use crate::packets;
 use crate::priority_groups::{
     GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
 };
+use crate::session_memory::{self, DesktopMemory, Machine, MemoryTree, needs};
 use crate::systemd_scope::{self, Scope, Weights};
 
 /// The controller of processor time.
@@ -75,6 +76,9 @@ const BY_SYSTEMD: [Weights; 2] = [
     Weights { scope: USUAL.weight, slice: OF_FOREGROUND.weight },
     Weights { scope: OF_UNUSED.weight, slice: OF_BACKGROUND.weight },
 ];
+/// Nothing is kept where systemd owns the groups: what a group keeps counts only as far as all those
+/// above it keep it, and those are systemd's.
+const WITHOUT_MEMORY: &str = "systemd owns the control groups of this system";
 /// What all desktops together count as on each processor, in single processes beside them in the
 /// broker's own group: services of the system, and logins.
 const ALL_AS_PROCESSES: u32 = 4;
@@ -88,6 +92,8 @@ pub(crate) struct Tree {
     /// Those in the same hierarchy: the group of a desktop in the foreground then has the limits,
     /// and holds the desktop in the background too.
     limits: Vec<Group>,
+    /// By which memory is kept for what answers, or why not.
+    memory: Result<MemoryTree, String>,
     /// systemd owns the hierarchy, and starts a scope with these properties for each desktop.
     properties: Option<Vec<String>>,
     /// Processes are moved between the groups of a desktop.
@@ -115,13 +121,13 @@ impl Tree {
         )?;
         if home.version == Version::V2 {
             if by_systemd {
-                let properties = Some(Vec::new());
-                return Ok(Tree { home, limits: Vec::new(), properties, moves: true });
+                return Tree::of_systemd(mounts, own, Vec::new(), true);
             }
             home.check_divisible(CONTROLLER)?;
         }
         let limits = limits.extract_if(.., |limit| limit.home == home).collect();
-        Ok(Tree { home, limits, properties: None, moves: true })
+        let memory = MemoryTree::find(mounts, own, by_systemd, &home);
+        Ok(Tree { home, limits, memory, properties: None, moves: true })
     }
 
     /// Where systemd owns version 2, and has to set limits, by these properties of a scope.
@@ -136,11 +142,23 @@ impl Tree {
              \"cpu\" (cgroups(7)). Enable it, or remove session-memory and session-processors",
         )?;
         let moves = moves && !hides_processes(mounts);
-        Ok(Tree { home, limits: Vec::new(), properties: Some(properties), moves })
+        let memory = Err(WITHOUT_MEMORY.to_owned());
+        Ok(Tree { home, limits: Vec::new(), memory, properties: Some(properties), moves })
     }
 
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
+    /// The groups of all hierarchies to which a process goes back from those of a desktop; `origin`
+    /// is that of [`Tree::origin_of`].
+    pub(crate) fn leave_for<'a>(
+        &'a self,
+        origin: Option<&'a Path>,
+    ) -> impl Iterator<Item = &'a Path> {
+        let memory = self.memory.iter().map(|memory| memory.home().folder.as_path());
+        std::iter::once(origin.unwrap_or(&self.home.folder)).chain(memory)
+    }
+
+    /// Why memory is not kept for what answers.
+    pub(crate) fn without_memory(&self) -> Option<&String> {
+        self.memory.as_ref().err()
     }
 
     #[cfg(test)]
@@ -184,10 +202,15 @@ impl Tree {
             return self.enter_scope(name, uid, process, properties);
         }
         let home = &self.home;
-        let controllers: Vec<&str> = [CONTROLLER]
-            .into_iter()
-            .chain(self.limits.iter().map(|limit| limit.controller))
-            .collect();
+        let memory = self.memory.as_ref().ok().filter(|memory| memory.is_shared());
+        let divided: Vec<&str> =
+            [CONTROLLER].into_iter().chain(memory.map(|_| session_memory::CONTROLLER)).collect();
+        let mut controllers = divided.clone();
+        for limit in &self.limits {
+            if !controllers.contains(&limit.controller) {
+                controllers.push(limit.controller);
+            }
+        }
         let all = home.folder.join(GROUP);
         home.divide(&home.folder, &controllers)?;
         make(&all)?;
@@ -205,16 +228,18 @@ impl Tree {
         for (file, value) in self.limits.iter().flat_map(|limit| &limit.settings) {
             write(&desktop.join(file), value)?;
         }
-        home.divide(&desktop, &[CONTROLLER])?;
+        home.divide(&desktop, &divided)?;
         let (answers, rest) = self.make_parts(&desktop)?;
         let computes = if self.has_limits() {
             self.make_computes(&desktop)?
         } else {
-            let folder = parent(BACKGROUND, &OF_BACKGROUND, &[CONTROLLER])?.join(name);
+            let folder = parent(BACKGROUND, &OF_BACKGROUND, &divided)?.join(name);
             make(&folder)?;
             folder
         };
-        enter(&rest, process)?;
+        // Where the X server is born: memory stays in the group where it was used first.
+        enter(&answers, process)?;
+        let memory = self.enter_memory(name, process, [&desktop, &answers, &rest, &computes]);
         let (home, is_whole) = (home.clone(), self.has_limits());
         Ok(SessionGroups {
             home,
@@ -223,6 +248,7 @@ impl Tree {
             answers,
             rest,
             computes,
+            memory,
             is_whole,
             scope: None,
             is_background: false,
@@ -248,7 +274,7 @@ impl Tree {
         let (answers, rest) = self.make_parts(&desktop)?;
         let computes = self.make_computes(&desktop)?;
         scope.weigh_slice(&BY_SYSTEMD)?;
-        enter(&rest, process)?;
+        enter(&answers, process)?;
         Ok(SessionGroups {
             home: self.home.clone(),
             uid,
@@ -256,6 +282,7 @@ impl Tree {
             answers,
             rest,
             computes,
+            memory: Err(WITHOUT_MEMORY.to_owned()),
             is_whole: true,
             scope: Some(scope),
             is_background: false,
@@ -287,6 +314,23 @@ impl Tree {
         Ok(computes)
     }
 
+    /// `groups`: the desktop's, those that answer, the rest, and what computes.
+    fn enter_memory(
+        &self,
+        name: &str,
+        process: u32,
+        groups: [&Path; 4],
+    ) -> Result<DesktopMemory, String> {
+        let memory = self.memory.as_ref().map_err(String::clone)?;
+        if !memory.is_shared() {
+            return memory.enter(name, process);
+        }
+        let all = self.home.folder.join(GROUP);
+        memory.bound(&[&all, &all.join(FOREGROUND)], &Machine::read()?)?;
+        let [desktop, answers, rest, computes] = groups.map(Path::to_owned);
+        Ok(DesktopMemory::new(self.home.clone(), desktop, answers, rest, computes))
+    }
+
     /// Those of this user's desktops.
     pub(crate) fn remove_empty(&self, uid: u32, ended: Ended<'_>) {
         if self.properties.is_some() {
@@ -298,6 +342,7 @@ impl Tree {
             }
             return;
         }
+        self.memory.iter().for_each(|memory| memory.remove_empty(ended));
         let all = self.home.folder.join(GROUP);
         for desktop in ended.among(&all.join(FOREGROUND)) {
             // The kernel refuses each while a process is there.
@@ -346,6 +391,8 @@ pub(crate) struct SessionGroups {
     answers: PathBuf,
     rest: PathBuf,
     computes: PathBuf,
+    /// Or why none is kept.
+    memory: Result<DesktopMemory, String>,
     /// One group holds the whole desktop, in the background too.
     is_whole: bool,
     /// That group is systemd's.
@@ -392,6 +439,10 @@ impl SessionGroups {
     }
 
     fn handle(&mut self, request: &GroupRequest) -> GroupAnswer {
+        if *request == GroupRequest::Background {
+            // Where that fails, the next request to measure says why.
+            self.memory.iter_mut().for_each(|memory| _ = memory.give_up());
+        }
         match *request {
             GroupRequest::Move { group, pid } => {
                 let to = match group {
@@ -399,23 +450,25 @@ impl SessionGroups {
                     PriorityGroup::Rest => &self.rest,
                     PriorityGroup::Computes => &self.computes,
                 };
+                let memory = self.memory.as_ref().ok().and_then(|memory| memory.group(group));
                 let is_back = self.is_background && group != PriorityGroup::Computes;
                 if is_back && !self.is_whole {
                     // The supervisor asks only for its user's own: others come back here or never.
                     let back = self.move_all(&[&self.computes], &self.rest);
-                    let moved = self.move_process(pid, to, Whose::TheUsers);
+                    let moved = self.move_process(pid, to, Whose::TheUsers, memory);
                     // Tried once: a later try would take along what computes by then.
                     self.is_background = false;
                     return moved
                         .and(back.map_err(|why| format!("a part stays in the background: {why}")));
                 }
-                self.move_process(pid, to, Whose::TheUsers)?;
+                self.move_process(pid, to, Whose::TheUsers, memory)?;
                 if is_back {
                     self.weigh(&USUAL)?;
                     self.is_background = false;
                 }
                 Ok(())
             }
+            GroupRequest::Memory => self.measure_memory(),
             GroupRequest::Background if self.is_whole => {
                 self.weigh(&OF_UNUSED)?;
                 self.is_background = true;
@@ -438,8 +491,31 @@ impl SessionGroups {
         }
     }
 
-    /// Moves a process of this desktop, by its number: no other call of the kernel does it.
-    fn move_process(&self, pid: u32, to: &Path, whose: Whose) -> Result<(), String> {
+    /// Keeps the memory of the processes that answer by now.
+    fn measure_memory(&mut self) -> GroupAnswer {
+        let memory = self.memory.as_mut().map_err(|why| why.clone())?;
+        if self.is_background || !memory.is_due() {
+            return Ok(());
+        }
+        let (mut needed, mut files_most) = (0_u64, 0);
+        for pid in members(&self.answers)? {
+            // One that has ended needs nothing.
+            let (own, files) = needs(&status_of(pid).unwrap_or_default());
+            needed = needed.saturating_add(own);
+            files_most = files.max(files_most);
+        }
+        memory.measure(needed.saturating_add(files_most), &Machine::read()?)
+    }
+
+    /// Moves a process of this desktop, by its number: no other call of the kernel does it. To
+    /// `memory` too, a group of the controller's own hierarchy, if there is one.
+    fn move_process(
+        &self,
+        pid: u32,
+        to: &Path,
+        whose: Whose,
+        memory: Option<&Path>,
+    ) -> Result<(), String> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         // Zero would be this process.
         let number = number.ok_or_else(|| format!("{pid} is no number of a process"))?;
@@ -449,15 +525,20 @@ impl SessionGroups {
         if whose == Whose::TheUsers && !is_of(self.uid, &status_of(pid)?) {
             return Err(format!("process {pid} is another user's"));
         }
-        if !self.folder_of(pid).is_some_and(|folder| self.contains(&folder)) {
+        let groups = groups_of(pid).unwrap_or_default();
+        if !self.home.folder_of(&groups, CONTROLLER).is_some_and(|folder| self.contains(&folder)) {
             return Err(format!("process {pid} is in no group of this desktop"));
         }
         enter(to, pid)?;
+        let memory = memory.filter(|_| self.has_memory(&groups));
+        // Else it goes on using that of the group where it was.
+        memory.iter().for_each(|group| _ = enter(group, pid));
         let mut ended = [PollFd::new(&process, PollFlags::IN)];
         match poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).map_err(failed)? {
             0 => Ok(()),
             _ => {
                 self.put_back(pid, to);
+                memory.iter().for_each(|group| self.put_memory_back(pid, group));
                 Err(format!("process {pid} has ended"))
             }
         }
@@ -466,15 +547,35 @@ impl SessionGroups {
     /// After a process has ended while it was moved, another one may have got its number, and have
     /// been moved instead. That goes back to where it was born.
     fn put_back(&self, pid: u32, to: &Path) {
-        if self.folder_of(pid).as_deref() != Some(to) {
+        let folder_of = |groups: &str| self.home.folder_of(groups, CONTROLLER);
+        self.put_back_in(pid, to, &self.home, &folder_of, &|folder, _| self.contains(folder));
+    }
+
+    /// See [`SessionGroups::put_back`]: in the hierarchy of the controller of memory.
+    fn put_memory_back(&self, pid: u32, to: &Path) {
+        let Ok(memory) = &self.memory else { return };
+        let folder_of = |groups: &str| memory.folder_of(groups);
+        let is_own = |_: &Path, groups: &str| memory.contains(groups);
+        self.put_back_in(pid, to, memory.home(), &folder_of, &is_own);
+    }
+
+    fn put_back_in(
+        &self,
+        pid: u32,
+        to: &Path,
+        home: &Home,
+        folder_of: &dyn Fn(&str) -> Option<PathBuf>,
+        is_own: &dyn Fn(&Path, &str) -> bool,
+    ) {
+        if groups_of(pid).and_then(|groups| folder_of(&groups)).as_deref() != Some(to) {
             return;
         }
         let status = status_of(pid).unwrap_or_default();
         let parent = value_of(&status, "PPid:").and_then(|pid| pid.trim().parse().ok());
-        let folder = parent.and_then(|parent| self.folder_of(parent));
-        let folder = folder.unwrap_or_else(|| self.home.folder.clone());
+        let groups = parent.and_then(groups_of).unwrap_or_default();
+        let folder = folder_of(&groups).unwrap_or_else(|| home.folder.clone());
         // One of this desktop, which a process of it has started.
-        if self.contains(&folder) {
+        if is_own(&folder, &groups) {
             return;
         }
         let put = enter(&folder, pid);
@@ -492,7 +593,7 @@ impl SessionGroups {
                 for pid in members(group)? {
                     found = true;
                     // One that has ended is not listed again.
-                    if let Err(error) = self.move_process(pid, to, Whose::Anybodys) {
+                    if let Err(error) = self.move_process(pid, to, Whose::Anybodys, None) {
                         why = error;
                     }
                 }
@@ -508,10 +609,15 @@ impl SessionGroups {
         [&self.answers, &self.rest, &self.computes].iter().any(|own| *own == group)
     }
 
-    fn folder_of(&self, pid: u32) -> Option<PathBuf> {
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        self.home.folder_of(&groups, CONTROLLER)
+    /// Whether a process with these groups has its memory in one of this desktop.
+    fn has_memory(&self, groups: &str) -> bool {
+        self.memory.as_ref().is_ok_and(|memory| memory.contains(groups))
     }
+}
+
+/// The file "cgroup" in /proc.
+fn groups_of(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()
 }
 
 /// Some of the processes in a group, and each of them if there are few.
@@ -605,4 +711,4 @@ fn start_serving(groups: SessionGroups) -> io::Result<(JoinHandle<()>, OwnedFd)>
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -106,7 +106,8 @@ mod tests {
     fn chain_of(processes: Vec<Process>, typed: Option<u32>) -> Vec<(u32, Reason)> {
         let table = Table::new(processes);
         let servers = [ROOT, X_SERVER, MANAGER];
-        let input = Input { table: &table, root: ROOT, servers: &servers, typed, now_us: 0 };
+        let (memory, now_us) = (None, 0);
+        let input = Input { table: &table, root: ROOT, servers: &servers, typed, memory, now_us };
         chain(&input, &servers.into()).into_iter().collect()
     }
 

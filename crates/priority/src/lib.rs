@@ -3,15 +3,19 @@
 //! to.
 //! A kernel divides processors between control groups, so input is answered in time only if all
 //! processes that take part in the answer are in one group, and those that compute in another.
+//! Which of their pages are brought back from swap when the person comes back, paged.rs decides.
 //! Knows numbers of processes and jobs, and time as an argument; never /proc, a control group, a
 //! window or a clock.
 #![forbid(unsafe_code)]
 
 mod chain;
 mod hogs;
+mod memory;
+pub mod paged;
 mod plan;
 mod table;
 
+pub use memory::Memory;
 pub use plan::{Move, Placed, Plan};
 pub use table::{Process, Table};
 
@@ -24,7 +28,7 @@ pub enum Group {
     Answers,
     /// Neither of the others.
     Rest,
-    /// It computes, and gets what the others leave.
+    /// It computes, or takes the memory of others, and gets what the others leave.
     Computes,
 }
 
@@ -48,6 +52,11 @@ pub enum Reason {
     },
     /// Its job has just ended to compute.
     ComputesNoMore,
+    /// Memory is short, and its job has much of it.
+    TakesMemory {
+        /// Of the machine's memory.
+        percent: u32,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -69,6 +78,9 @@ impl fmt::Display for Reason {
                 let seconds = hogs::CEASES_US / SECOND_US;
                 write!(f, "has used little of a processor for {seconds} s")
             }
+            Reason::TakesMemory { percent } => {
+                write!(f, "has {percent} % of the memory of this machine, which is short")
+            }
         }
     }
 }
@@ -85,6 +97,8 @@ pub struct Input<'a> {
     /// The X client whose window the person types into, as the X server knows it: what a window
     /// says about its process may be forged. One that is not in the table counts as none.
     pub typed: Option<u32>,
+    /// None: nobody is held for the memory that they use.
+    pub memory: Option<Memory>,
     /// A clock that never goes backwards.
     pub now_us: u64,
 }
@@ -103,6 +117,10 @@ mod tests {
             (Reason::Other, "other"),
             (Reason::Computes { percent: 187 }, "has used 187 % of a processor for 5 s"),
             (Reason::ComputesNoMore, "has used little of a processor for 2 s"),
+            (
+                Reason::TakesMemory { percent: 38 },
+                "has 38 % of the memory of this machine, which is short",
+            ),
         ] {
             assert_eq!(reason.to_string(), words);
         }
@@ -142,6 +160,7 @@ mod tests {
                 root: 10,
                 servers: &servers,
                 typed: Some(20),
+                memory: None,
                 now_us,
             })
         };

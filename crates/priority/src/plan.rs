@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::chain;
 use crate::hogs::{Load, Meter};
+use crate::memory::Holds;
 use crate::table::{Job, Process, Table};
 use crate::{Group, Input, Reason};
 
@@ -69,6 +70,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Plan {
     meter: Meter,
+    holds: Holds,
     places: BTreeMap<u32, Place>,
 }
 
@@ -78,7 +80,8 @@ impl Plan {
     /// # Panics
     /// If `ticks_per_second` is 0. It is sysconf(_SC_CLK_TCK), 100 on Linux.
     pub fn new(ticks_per_second: u64) -> Plan {
-        Plan { meter: Meter::new(ticks_per_second), places: BTreeMap::new() }
+        let meter = Meter::new(ticks_per_second);
+        Plan { meter, holds: Holds::default(), places: BTreeMap::new() }
     }
 
     /// Decides where each process belongs, and returns those that are elsewhere or may be, parents
@@ -86,7 +89,8 @@ impl Plan {
     /// second and at once if another window is typed into.
     pub fn update(&mut self, input: &Input) -> Vec<Move> {
         self.meter.measure(input.table, input.now_us);
-        let rules = Rules::new(input, &self.meter);
+        self.holds.measure(input.table, input.memory);
+        let rules = Rules::new(input, &self.meter, &self.holds);
         let mut processes: Vec<&Process> = input.table.iter().collect();
         // A parent is older than its children: its place is known first.
         processes.sort_by_key(|process| (process.started_ticks, process.pid));
@@ -145,6 +149,21 @@ impl Plan {
         }
     }
 
+    /// Those that answer, in the order in which input passes them: the servers, the client that is
+    /// typed into, its descendants, its ancestors.
+    pub fn answering(&self) -> Vec<u32> {
+        let order = |reason| match reason {
+            Reason::Server => 0,
+            Reason::Typed => 1,
+            Reason::ParentOfTyped => 3,
+            _ => 2,
+        };
+        let answering = self.places.iter().filter(|(_, place)| place.group == Group::Answers);
+        let mut all: Vec<_> = answering.map(|(&pid, place)| (order(place.reason), pid)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, pid)| pid).collect()
+    }
+
     /// All processes of the last update, by rising number.
     pub fn placed(&self) -> impl Iterator<Item = Placed> {
         self.places.iter().map(|(&pid, place)| Placed {
@@ -166,6 +185,7 @@ fn find<'a>(places: &'a BTreeMap<u32, Place>, process: &Process) -> Option<&'a P
 /// What decides in one update.
 struct Rules<'a> {
     meter: &'a Meter,
+    holds: &'a Holds,
     servers: BTreeSet<u32>,
     chain: BTreeMap<u32, Reason>,
     /// Jobs that never compute, whatever they use: those of servers, and of the client that is
@@ -176,7 +196,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    fn new<'a>(input: &Input, meter: &'a Meter) -> Rules<'a> {
+    fn new<'a>(input: &Input, meter: &'a Meter, holds: &'a Holds) -> Rules<'a> {
         let servers: BTreeSet<u32> = input.servers.iter().copied().chain([input.root]).collect();
         let chain = chain(input, &servers);
         let (mut exempt, mut watched) = (BTreeSet::new(), BTreeSet::new());
@@ -186,7 +206,7 @@ impl Rules<'_> {
             let jobs = if is_watched { &mut watched } else { &mut exempt };
             jobs.insert(member.job());
         }
-        Rules { meter, servers, chain, exempt, watched }
+        Rules { meter, holds, servers, chain, exempt, watched }
     }
 
     fn place(&self, process: &Process) -> (Group, Reason) {
@@ -194,6 +214,10 @@ impl Rules<'_> {
             return (Group::Answers, Reason::Server);
         }
         let job = process.job();
+        // Also the job that the person watches: what it pages out is all that they need next.
+        if let Some(percent) = self.holds.percent(job, &self.exempt) {
+            return (Group::Computes, Reason::TakesMemory { percent });
+        }
         let load = if self.exempt.contains(&job) { Load::Ordinary } else { self.meter.load(job) };
         match (self.chain.get(&process.pid), load) {
             // The echo of a terminal must not wait behind the compilers that it shows.
@@ -213,6 +237,9 @@ impl Rules<'_> {
 mod tests {
     use super::*;
 
+    use crate::Memory;
+    use crate::paged::Machine;
+
     use Group::{Answers, Computes, Rest};
     use Reason::{ComputesNoMore, ForegroundOfTyped, Other, ParentOfTyped, Server, Typed};
 
@@ -231,6 +258,7 @@ mod tests {
         plan: Plan,
         processes: Vec<Process>,
         typed: Option<u32>,
+        available: u64,
         now_us: u64,
     }
 
@@ -249,8 +277,8 @@ mod tests {
                 tty(COMPILER, MAKE, MAKE),
                 Process::new(EDITOR, ROOT),
             ];
-            let mut session =
-                Session { plan: Plan::new(100), processes, typed: Some(TERMINAL), now_us: 0 };
+            let (plan, typed) = (Plan::new(100), Some(TERMINAL));
+            let mut session = Session { plan, processes, typed, available: 1000, now_us: 0 };
             assert_eq!(session.update().len(), session.processes.len());
             assert_eq!(session.update(), []);
             session
@@ -263,6 +291,10 @@ mod tests {
                 root: ROOT,
                 servers: &[X_SERVER],
                 typed: self.typed,
+                memory: Some(Memory {
+                    machine: Machine { total: 1000, available: self.available, swap_used: 0 },
+                    page_bytes: 1,
+                }),
                 now_us: self.now_us,
             });
             for step in &moves {
@@ -342,12 +374,39 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_the_last_of_the_memory_is_held_unless_it_is_typed_into() {
+        let mut session = Session::new();
+        session.process(EDITOR).resident_pages = 400;
+        session.process(COMPILER).resident_pages = 300;
+        session.process(X_SERVER).resident_pages = 900;
+        assert_eq!(session.update(), []);
+        session.available = 50;
+        let takes = |percent| Reason::TakesMemory { percent };
+        // The compiler's whole job, also while the person watches it.
+        let moves = [
+            (MAKE, Computes, takes(30)),
+            (COMPILER, Computes, takes(30)),
+            (EDITOR, Computes, takes(40)),
+        ];
+        assert_eq!(session.update(), moves);
+        session.typed = Some(EDITOR);
+        assert_eq!(
+            session.update(),
+            [(TERMINAL, Rest, Other), (SHELL, Rest, Other), (EDITOR, Answers, Typed)]
+        );
+        session.available = 500;
+        assert_eq!(session.update(), [(MAKE, Rest, Other), (COMPILER, Rest, Other)]);
+    }
+
+    #[test]
     fn an_ancestor_that_is_no_server_answers() {
         let mut session = Session::new();
+        assert_eq!(session.plan.answering(), [ROOT, X_SERVER, TERMINAL, SHELL, MAKE, COMPILER]);
         session.processes.push(Process::new(20, ROOT));
         session.process(EDITOR).parent = 20;
         session.typed = Some(EDITOR);
         assert!(session.update().contains(&(20, Answers, ParentOfTyped)));
+        assert_eq!(session.plan.answering(), [ROOT, X_SERVER, EDITOR, 20]);
     }
 
     #[test]

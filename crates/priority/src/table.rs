@@ -30,6 +30,8 @@ pub struct Process {
     /// Clock ticks from the system's start to its own. With `pid` it names one process: the kernel
     /// gives the number to another one later.
     pub started_ticks: u64,
+    /// rss: of its memory so many pages are not in swap, those that it shares with others included.
+    pub resident_pages: u64,
     /// Its name (comm). It chooses that itself: never rely on it.
     pub name: String,
 }
@@ -58,6 +60,8 @@ impl Process {
         let user: u64 = fields.nth(5)?.parse().ok()?;
         let system: u64 = fields.next()?.parse().ok()?;
         let started_ticks = fields.nth(6)?.parse().ok()?;
+        // Behind vsize. Not a reason to lose a process whose line ends earlier.
+        let resident_pages = fields.nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
         Some(Process {
             pid: pid.trim().parse().ok()?,
             parent,
@@ -68,6 +72,7 @@ impl Process {
             cpu_ticks: user.saturating_add(system),
             wants_processor: state == "R",
             started_ticks,
+            resident_pages,
             name: name.to_owned(),
         })
     }
@@ -139,6 +144,7 @@ impl Process {
             cpu_ticks: 0,
             wants_processor: false,
             started_ticks: u64::from(pid),
+            resident_pages: 0,
             name: format!("p{pid}"),
         }
     }
@@ -153,6 +159,10 @@ impl Process {
 
     pub(crate) fn used(self, cpu_ticks: u64) -> Process {
         Process { cpu_ticks, ..self }
+    }
+
+    pub(crate) fn resident(self, resident_pages: u64) -> Process {
+        Process { resident_pages, ..self }
     }
 
     pub(crate) fn started(self, started_ticks: u64) -> Process {
@@ -185,6 +195,7 @@ mod tests {
             cpu_ticks: 187,
             wants_processor: false,
             started_ticks: 987_654,
+            resident_pages: 900,
             name: "vi".to_owned(),
         };
         assert_eq!(Process::parse(&line("vi", 'S')), Some(process));
@@ -230,10 +241,13 @@ mod tests {
         let whole = line("a (b) c", 'S');
         let expected = Process::parse(&whole);
         let past_start = whole.find("987654").expect("starttime");
+        let past_pages = whole.find(" 900 ").expect("rss") + " 900".len();
         for end in 0..whole.len() {
             let parsed = Process::parse(&whole[..end]);
-            if end >= past_start + "987654".len() {
+            if end >= past_pages {
                 assert_eq!(parsed, expected, "{end}");
+            } else if end >= past_start + "987654".len() {
+                assert!(parsed.is_some(), "{end}");
             } else if end <= past_start {
                 assert_eq!(parsed, None, "{end}");
             }

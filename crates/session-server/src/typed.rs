@@ -28,6 +28,9 @@ const LEFT: Micros = 30_000_000;
 /// Who shows the session, and has neither typed nor clicked nor heard anything for so long, is
 /// elsewhere. What they do next is answered by processes that go first again within milliseconds.
 const QUIET: Micros = 600_000_000;
+/// Who does something after so long without it may find their programs paged out: as long as a
+/// program that takes all memory needs for that.
+const AWAY: Micros = 60_000_000;
 /// While keys come, the focus is asked for this often: a round trip to the X server, which is
 /// about to handle a key.
 const QUESTION_INTERVAL: Micros = 250_000;
@@ -41,19 +44,31 @@ pub const NEWS_BYTES_MAX: u64 = 256;
 pub enum SessionNews {
     /// Somebody types, clicks or has just opened the session; or nobody has for a while.
     Present(bool),
+    /// They have come back: the first viewer or the first input after a minute without either.
+    Returned,
     /// The process of the X client whose window has the keyboard.
     Typed(u32),
     /// The process of the window manager, which draws frames and gives windows the focus.
     Manager(u32),
 }
 
+/// What the thread reads when it is woken.
+#[derive(Debug, Default)]
+struct Flags {
+    is_present: AtomicBool,
+    /// Until the thread has told it.
+    is_back: AtomicBool,
+}
+
 /// What the actor knows of a person, and the way to the thread.
 #[derive(Debug)]
 pub(crate) struct Attention {
-    is_present: Arc<AtomicBool>,
+    flags: Arc<Flags>,
     wake: Option<UnixStream>,
     /// When a person was last seen; none while nobody is present.
     seen_at: Option<Micros>,
+    /// When they last did something.
+    acted_at: Option<Micros>,
     is_viewed: bool,
     asked_at: Option<Micros>,
 }
@@ -61,12 +76,12 @@ pub(crate) struct Attention {
 impl Attention {
     /// Starts the thread, which does not delay the end of the process.
     pub(crate) fn start(display: &str) -> Attention {
-        let is_present = Arc::new(AtomicBool::new(false));
+        let flags = Arc::<Flags>::default();
         let wake = match pair() {
             Ok((ours, theirs)) => {
-                let (display, is_present) = (display.to_owned(), is_present.clone());
+                let (display, flags) = (display.to_owned(), flags.clone());
                 thread::spawn(move || {
-                    if let Err(error) = run(&display, &is_present, theirs) {
+                    if let Err(error) = run(&display, &flags, theirs) {
                         info!("it is no longer tracked which program is typed into: {error}");
                     }
                 });
@@ -77,13 +92,22 @@ impl Attention {
                 None
             }
         };
-        Attention { is_present, wake, seen_at: None, is_viewed: false, asked_at: None }
+        Attention::new(flags, wake)
+    }
+
+    fn new(flags: Arc<Flags>, wake: Option<UnixStream>) -> Attention {
+        let (seen_at, acted_at, asked_at) = (None, None, None);
+        Attention { flags, wake, seen_at, acted_at, is_viewed: false, asked_at }
     }
 
     /// A viewer has connected.
     pub(crate) fn handle_person(&mut self, now: Micros) {
         self.seen_at = Some(now);
-        if !self.is_present.swap(true, Ordering::Relaxed) {
+        let is_back = self.acted_at.replace(now).is_none_or(|at| now >= at + AWAY);
+        let was_present = self.flags.is_present.swap(true, Ordering::Relaxed);
+        // The thread that sees this sees that they are there.
+        self.flags.is_back.fetch_or(is_back, Ordering::Release);
+        if !was_present || is_back {
             self.ask(now);
         }
     }
@@ -127,7 +151,7 @@ impl Attention {
     pub(crate) fn handle_time(&mut self, now: Micros) {
         if self.deadline().is_some_and(|at| at <= now) {
             self.seen_at = None;
-            self.is_present.store(false, Ordering::Relaxed);
+            self.flags.is_present.store(false, Ordering::Relaxed);
             self.ask(now);
         }
     }
@@ -151,7 +175,7 @@ fn pair() -> io::Result<(UnixStream, UnixStream)> {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Prints news until this process ends, or nobody reads them.
-fn run(display: &str, is_present: &AtomicBool, mut wake: UnixStream) -> Result<(), Failure> {
+fn run(display: &str, flags: &Flags, mut wake: UnixStream) -> Result<(), Failure> {
     let mut told = Told::default();
     let mut focus: Option<Focus> = None;
     loop {
@@ -169,10 +193,15 @@ fn run(display: &str, is_present: &AtomicBool, mut wake: UnixStream) -> Result<(
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => return Err(error.into()),
         };
-        let present = is_present.load(Ordering::Relaxed);
+        let is_back = flags.is_back.swap(false, Ordering::Acquire);
+        let present = flags.is_present.load(Ordering::Relaxed);
         if present != told.present {
             told.present = present;
             tell(SessionNews::Present(present))?;
+        }
+        // Before the X server is asked, which may be paged out itself.
+        if is_back {
+            tell(SessionNews::Returned)?;
         }
         // Until somebody is there, this is no client of the X server.
         if focus.is_none() && !(present && is_asked) {
@@ -348,17 +377,7 @@ mod tests {
     /// Without a thread: what it would be asked stays in the other end.
     fn attention() -> (Attention, UnixStream) {
         let (ours, theirs) = pair().unwrap();
-        let is_present = Arc::new(AtomicBool::new(false));
-        (
-            Attention {
-                is_present,
-                wake: Some(ours),
-                seen_at: None,
-                is_viewed: false,
-                asked_at: None,
-            },
-            theirs,
-        )
+        (Attention::new(Arc::default(), Some(ours)), theirs)
     }
 
     fn questions(thread: &mut UnixStream) -> usize {
@@ -373,16 +392,16 @@ mod tests {
         attention.handle_sound(1);
         assert_eq!(attention.deadline(), None, "nobody has been there");
         attention.handle_input(&InputEvent::Motion { x: 1, y: 1 }, 5);
-        assert!(attention.is_present.load(Ordering::Relaxed));
+        assert!(attention.flags.is_present.load(Ordering::Relaxed));
         assert_eq!(questions(&mut thread), 1, "who gets keys is asked at once");
         assert_eq!(attention.deadline(), Some(5 + QUIET));
         attention.handle_input(&InputEvent::Motion { x: 2, y: 1 }, 10);
         assert_eq!(questions(&mut thread), 0, "the pointer's way changes nothing");
         attention.handle_sound(20);
         attention.handle_time(10 + QUIET);
-        assert!(attention.is_present.load(Ordering::Relaxed), "they watch a video");
+        assert!(attention.flags.is_present.load(Ordering::Relaxed), "they watch a video");
         attention.handle_time(20 + QUIET);
-        assert!(!attention.is_present.load(Ordering::Relaxed));
+        assert!(!attention.flags.is_present.load(Ordering::Relaxed));
         assert_eq!((questions(&mut thread), attention.deadline()), (1, None));
         attention.handle_person(21 + QUIET);
         assert_eq!(questions(&mut thread), 1);
@@ -398,6 +417,27 @@ mod tests {
         assert_eq!(attention.deadline(), Some(100 + LEFT), "nobody hears it");
         attention.set_viewed(true, 300);
         assert_eq!(attention.deadline(), Some(100 + QUIET));
+    }
+
+    #[test]
+    fn who_does_something_after_a_minute_without_has_come_back() {
+        let (mut attention, mut thread) = attention();
+        let is_back = |of: &Attention| of.flags.is_back.swap(false, Ordering::Relaxed);
+        attention.handle_person(0);
+        assert!(is_back(&attention), "the first viewer");
+        attention.set_viewed(true, 0);
+        attention.handle_input(&KEY, 1);
+        attention.handle_sound(AWAY);
+        attention.handle_person(AWAY);
+        assert!(!is_back(&attention), "another viewer, within the minute");
+        questions(&mut thread);
+        attention.handle_sound(2 * AWAY - 1);
+        let motion = InputEvent::Motion { x: 1, y: 1 };
+        attention.handle_input(&motion, 2 * AWAY);
+        assert!(is_back(&attention), "what is heard is not done by them");
+        assert_eq!(questions(&mut thread), 1, "it is told at once");
+        attention.handle_input(&motion, 2 * AWAY + 1);
+        assert!(!is_back(&attention) && questions(&mut thread) == 0);
     }
 
     #[test]
@@ -417,7 +457,9 @@ mod tests {
 
     #[test]
     fn news_is_one_short_line() {
-        for news in [SessionNews::Present(true), SessionNews::Manager(u32::MAX)] {
+        for news in
+            [SessionNews::Present(true), SessionNews::Returned, SessionNews::Manager(u32::MAX)]
+        {
             let line = serde_json::to_string(&news).unwrap();
             assert!(line.len() as u64 + 1 < NEWS_BYTES_MAX && !line.contains('\n'));
             assert_eq!(serde_json::from_str::<SessionNews>(&line).unwrap(), news);

@@ -4,6 +4,7 @@
 //! processes. Knows when to measure; never how the kernel divides its time.
 
 mod groups;
+pub(crate) mod prefetch;
 mod processes;
 pub(crate) mod status;
 
@@ -11,7 +12,7 @@ use std::collections::{HashSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use thinc_priority::{Group, Input, Move, Plan, Reason};
+use thinc_priority::{Group, Input, Memory, Move, Plan, Reason};
 use thinc_session_server::{NEWS_BYTES_MAX, SessionNews};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStdout;
@@ -24,6 +25,7 @@ use crate::terminal::print_error;
 pub(crate) use status::PriorityStatus;
 
 use groups::{Answer, Groups};
+use prefetch::{Prefetch, machine};
 use status::{Moved, Waits};
 
 /// While a person is there; what computes is found after 5 s (thinc-priority).
@@ -50,6 +52,9 @@ pub(crate) struct Priority {
     groups: Groups,
     plan: Plan,
     waits: Waits,
+    prefetch: Prefetch,
+    /// Somebody has come back, and the table has not been read since.
+    is_prefetch_due: bool,
     is_present: bool,
     /// All of the session is behind others.
     is_behind: bool,
@@ -63,6 +68,8 @@ pub(crate) struct Priority {
     began: Instant,
     news: Option<mpsc::Receiver<SessionNews>>,
     moved: VecDeque<Moved>,
+    /// Whether the memory of what answers is protected, or why not; `None` until that was asked.
+    memory: Option<Result<(), String>>,
     /// A refusal of the kernel's was told: the next ones are as good as the same.
     has_told: bool,
 }
@@ -74,6 +81,8 @@ impl Default for Priority {
             groups: Groups::Off,
             plan: Plan::new(processes::TICKS_PER_SECOND),
             waits: Waits::default(),
+            prefetch: Prefetch::default(),
+            is_prefetch_due: false,
             is_present: false,
             is_behind: false,
             typed: None,
@@ -84,6 +93,7 @@ impl Default for Priority {
             began: Instant::now(),
             news: None,
             moved: VecDeque::new(),
+            memory: None,
             has_told: false,
         }
     }
@@ -101,6 +111,12 @@ impl Priority {
 
     pub(crate) fn is_on(&self) -> bool {
         !matches!(self.groups, Groups::Off)
+    }
+
+    /// What the person works with has been started, by this process, whose group is that of what
+    /// answers: it belongs to the rest, with all that it starts, before it has used much memory.
+    pub(crate) fn begin(&mut self, command: u32) {
+        self.groups.leave_answers(command);
     }
 
     /// Reads what a session process says after it is ready; it must never have to wait for a
@@ -155,8 +171,12 @@ impl Priority {
                 self.is_behind = false;
             }
             Event::News(SessionNews::Present(false)) => {
-                self.is_present = false;
+                (self.is_present, self.is_prefetch_due) = (false, false);
                 return self.leave();
+            }
+            Event::News(SessionNews::Returned) => {
+                self.is_prefetch_due = true;
+                return self.bring_back();
             }
             Event::News(SessionNews::Typed(pid)) => {
                 self.typed = Some(pid);
@@ -169,6 +189,10 @@ impl Priority {
             }
             Event::Answer(Answer::Left(Ok(()))) => {
                 self.is_behind = !self.is_present;
+                return;
+            }
+            Event::Answer(Answer::Memory(result)) => {
+                self.memory = Some(result);
                 return;
             }
             Event::Answer(Answer::Moved(_, Ok(()))) => return,
@@ -196,21 +220,39 @@ impl Priority {
         self.was_typed.retain(|&pid| table.get(pid).is_some());
         self.groups.retain(&table);
         let servers: Vec<u32> = servers.iter().copied().chain(self.manager).collect();
+        // What is nice pages out no less.
+        let memory = self
+            .groups
+            .moves_all()
+            .then(|| Memory { machine: machine(), page_bytes: rustix::param::page_size() as u64 });
         let mut moves = self.plan.update(&Input {
             table: &table,
             root: std::process::id(),
             servers: &servers,
             typed: self.typed,
+            memory,
             now_us: self.began.elapsed().as_micros() as u64,
         });
+        self.bring_back();
         // What a person waits for first.
         moves.sort_by_key(|one| one.to != Group::Answers);
         for one in moves {
             self.carry_out(one);
         }
+        self.groups.measure_memory();
         self.waits.measure(self.plan.placed().filter(|placed| placed.group == Group::Answers));
         self.measured_at = Some(Instant::now());
         self.measure_at = self.measured_at.map(|at| at + MEASURE_INTERVAL);
+    }
+
+    /// What answers by the last table, which is 2 s old at most: the next one may be due only after
+    /// the key.
+    fn bring_back(&mut self) {
+        let answering = self.plan.answering();
+        // Empty until the table was read.
+        if !answering.is_empty() && std::mem::take(&mut self.is_prefetch_due) {
+            self.prefetch.begin(answering);
+        }
     }
 
     fn carry_out(&mut self, one: Move) {
@@ -229,7 +271,7 @@ impl Priority {
             }
         }
         let is_shown = match one.reason {
-            Reason::Computes { .. } | Reason::ComputesNoMore => true,
+            Reason::Computes { .. } | Reason::ComputesNoMore | Reason::TakesMemory { .. } => true,
             Reason::Server | Reason::Other => false,
             _ => is_all,
         };
@@ -275,6 +317,11 @@ impl Priority {
             is_behind: self.is_behind,
             typed: self.typed,
             processes: status::processes(&self.plan, &self.waits),
+            memory: self.memory.as_ref().map(|memory| match memory {
+                Ok(()) => "The memory of what answers is protected".to_owned(),
+                Err(why) => format!("No memory is protected: {why}"),
+            }),
+            brought_back: self.prefetch.last(),
             moved: self.moved.iter().cloned().collect(),
         }
     }
@@ -305,8 +352,15 @@ mod tests {
         assert_eq!((priority.measure_at, priority.measured_at), (unopened, None));
         priority.handle(Event::News(SessionNews::Present(true)), &[]);
         assert!(priority.measured_at.is_some() && priority.typed == Some(1));
+        priority.handle(Event::News(SessionNews::Returned), &[]);
+        assert!(!priority.is_prefetch_due, "it does not wait for the next table");
         priority.handle(Event::News(SessionNews::Present(false)), &[]);
         assert_eq!(priority.measure_at, None, "nothing wakes up for it");
+        priority.handle(Event::News(SessionNews::Returned), &[]);
+        assert!(priority.is_prefetch_due, "nobody knows yet what answers");
+        priority.handle(Event::News(SessionNews::Present(true)), &[]);
+        priority.measure(&[]);
+        assert!(!priority.is_prefetch_due);
     }
 
     #[test]

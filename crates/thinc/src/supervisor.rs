@@ -594,7 +594,9 @@ impl SessionContext {
         arguments.extend(self.command.iter().cloned());
         let mut command = self.application(&arguments, &processes.display)?;
         let log = self.open_log("command.log", 0)?;
-        processes.command = Some(self.spawn_logged("command", log, &mut command)?);
+        let process = self.spawn_logged("command", log, &mut command)?;
+        process.child.id().iter().for_each(|&pid| processes.priority.begin(pid));
+        processes.command = Some(process);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use crate::clients::{age_text, only_session, send_request};
 use crate::control::{Answer, Request};
 use crate::port::now_s;
 use crate::priority::PriorityStatus;
+use crate::priority::prefetch::BroughtBack;
 use crate::terminal::print;
 
 /// As often as a supervisor measures.
@@ -68,6 +69,8 @@ fn text(name: &str, status: &PriorityStatus, now_s: u64) -> String {
             ));
         }
     }
+    lines.extend(status.memory.as_ref().map(|memory| format!("{memory}.")));
+    lines.extend(status.brought_back.as_ref().map(|brought| brought_text(brought, now_s)));
     if !status.moved.is_empty() {
         lines.push("Moved:".to_owned());
     }
@@ -80,6 +83,24 @@ fn text(name: &str, status: &PriorityStatus, now_s: u64) -> String {
         ));
     }
     lines.join("\n")
+}
+
+fn brought_text(brought: &BroughtBack, now_s: u64) -> String {
+    let age = age_text(now_s.saturating_sub(brought.at_s));
+    let mut text = format!(
+        "Brought back from swap {age} ago, as somebody came back: {:.1} MiB of {} processes, in \
+         {} ms",
+        brought.bytes as f64 / f64::from(1 << 20),
+        brought.processes,
+        brought.ms
+    );
+    if brought.is_cut {
+        text.push_str("; not all, for the limits of time and bytes");
+    }
+    if brought.refused > 0 {
+        text.push_str(&format!("; {} may not be read", brought.refused));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -102,6 +123,15 @@ mod tests {
                 waited_ms: Some(0.25),
                 reason: "its window is typed into".to_owned(),
             }],
+            memory: Some("No memory is protected: no".to_owned()),
+            brought_back: Some(BroughtBack {
+                at_s: 90,
+                bytes: 12 << 20,
+                ms: 45,
+                processes: 3,
+                refused: 1,
+                is_cut: false,
+            }),
             moved: vec![Moved {
                 at_s: 100,
                 pid: 9,
@@ -119,6 +149,9 @@ mod tests {
         for words in [
             "work: somebody is there. By control groups.",
             "7  xterm            answers     3 %   0.2 ms/s  its window is typed into",
+            "\nNo memory is protected: no.\n",
+            "Brought back from swap 40 s ago, as somebody came back: 12.0 MiB of 3 processes, in \
+             45 ms; 1 may not be read",
             "30 s ago  sink (9) to computes: has used 99 % of a processor for 5 s",
         ] {
             assert!(shown.contains(words), "{words:?} is not in:\n{shown}");

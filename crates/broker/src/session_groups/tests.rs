@@ -69,7 +69,9 @@ fn each_desktop_has_groups_in_the_foreground_and_one_in_the_background() {
         assert_eq!(fake.text(&format!("thinc/{group}/cpu.shares")), shares);
     }
     assert_eq!(fake.text("thinc/cpu.shares"), of_all(processors()).shares.to_string());
-    assert_eq!(fake.text("thinc/fg/n/rest/cgroup.procs"), "7");
+    assert_eq!(fake.text("thinc/fg/n/answers/cgroup.procs"), "7", "where the X server is born");
+    let refused = groups.handle(&GroupRequest::Memory).unwrap_err();
+    assert!(refused.contains("has the controller \"memory\""), "{refused}");
 
     assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
     assert!(groups.handle(&request(PriorityGroup::Computes, 0)).is_err());
@@ -123,10 +125,10 @@ fn a_desktop_with_a_limit_is_in_one_group_and_that_gets_light_in_the_background(
     assert_eq!(fake.text("thinc/fg/cpu.weight"), "1000");
     assert_eq!(fake.text("thinc/fg/n/answers/cpu.weight"), "1000");
     assert_eq!(fake.text("thinc/fg/n/rest/cpu.weight"), "100");
-    assert_eq!(fake.text("thinc/fg/n/rest/cgroup.procs"), "7");
+    assert_eq!(fake.text("thinc/fg/n/answers/cgroup.procs"), "7");
     assert_eq!(fake.text("thinc/fg/n/computes/cpu.idle"), "1");
-    assert_eq!(fake.text("thinc/fg/cgroup.subtree_control"), "+cpu +memory +cpu");
-    assert_eq!(fake.text("thinc/fg/n/cgroup.subtree_control"), "+cpu");
+    assert_eq!(fake.text("thinc/fg/cgroup.subtree_control"), "+cpu +memory");
+    assert_eq!(fake.text("thinc/fg/n/cgroup.subtree_control"), "+cpu +memory");
     assert!(!fake.0.join("thinc/bg").exists());
 
     assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
@@ -194,7 +196,7 @@ fn empty_groups_are_removed_unless_their_login_may_still_need_them() {
 }
 
 /// Tests with the kernel's groups: each removes those of this process.
-static KERNEL: Mutex<()> = Mutex::new(());
+pub(crate) static KERNEL: Mutex<()> = Mutex::new(());
 
 /// A desktop's groups, made by the kernel; `None`, after saying so, where it makes none.
 fn real(limits: &Limits, number: u32, process: u32) -> Option<(Places, SessionGroups)> {
@@ -280,17 +282,33 @@ fn the_kernel_moves_a_desktops_processes_and_no_others() {
     let ended = Sleeper::new(UID).pid();
 
     let is_whole = groups.is_whole;
+    // Where the controller of memory has a hierarchy of its own, processes move there too.
+    let in_memory = [PriorityGroup::Answers, PriorityGroup::Computes, PriorityGroup::Rest]
+        .map(|group| groups.memory.as_ref().ok()?.group(group).map(Path::to_owned));
+    let memory = groups.memory.as_ref().ok().map(|memory| memory.home().clone());
+    let memory_of =
+        |pid: u32| memory.as_ref()?.folder_of(&groups_of(pid).unwrap(), session_memory::CONTROLLER);
+
     let (near, far) = packets::pair().unwrap();
     let server = thread::spawn(move || groups.serve(&near));
     let asked = |request: &GroupRequest| ask(&far, request).unwrap();
-    assert_eq!(where_is(first.pid()), rest, "it has been entered");
-    for (group, folder) in [
+    assert_eq!(where_is(first.pid()), answers, "it has been entered");
+    for ((group, folder), memory) in [
         (PriorityGroup::Answers, &answers),
         (PriorityGroup::Computes, &computes),
         (PriorityGroup::Rest, &rest),
-    ] {
+    ]
+    .into_iter()
+    .zip(&in_memory)
+    {
         assert_eq!(asked(&request(group, first.pid())), Ok(()));
         assert_eq!(where_is(first.pid()), *folder);
+        if memory.is_some() {
+            assert_eq!(memory_of(first.pid()), *memory);
+        }
+    }
+    if in_memory[0].is_some() {
+        assert_eq!(asked(&GroupRequest::Memory), Ok(()));
     }
     let own = where_is(std::process::id());
     for (pid, why) in [
@@ -307,7 +325,10 @@ fn the_kernel_moves_a_desktops_processes_and_no_others() {
         assert!(refused.contains(why), "{pid}: {refused}");
     }
     assert_eq!((where_is(beside.pid()), where_is(outside.pid())), (rest.clone(), own.clone()));
-    assert_eq!((where_is(other.pid()), where_is(std::process::id())), (others.rest.clone(), own));
+    assert_eq!(
+        (where_is(other.pid()), where_is(std::process::id())),
+        (others.answers.clone(), own)
+    );
     for odd in [&[9][..], &[1, 3, 0, 0, 0, 0], &[2, 2], &[1; 6000]] {
         packets::send(&far, odd, &[]).unwrap();
         assert_eq!(packets::receive(&far, 201).unwrap().bytes[0], 1, "refused, and ignored");
@@ -383,17 +404,21 @@ fn a_process_is_moved_whatever_its_name() {
     wait_until_gone(&places, &[groups.desktop, groups.computes]);
 }
 
+fn cpu_group(groups: &SessionGroups, pid: u32) -> PathBuf {
+    groups.home.folder_of(&groups_of(pid).unwrap(), CONTROLLER).unwrap()
+}
+
 #[test]
 fn a_process_that_got_the_number_of_another_goes_back() {
     let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
     let (first, victim) = (Sleeper::new(UID), Sleeper::new(OTHER_UID));
     let Some((places, groups)) = real(&Limits::default(), 4, first.pid()) else { return };
-    let before = groups.folder_of(victim.pid()).unwrap();
+    let before = cpu_group(&groups, victim.pid());
     enter(&groups.answers, victim.pid()).unwrap();
     groups.put_back(victim.pid(), &groups.rest);
-    assert_eq!(groups.folder_of(victim.pid()).unwrap(), groups.answers, "it was not moved there");
+    assert_eq!(cpu_group(&groups, victim.pid()), groups.answers, "it was not moved there");
     groups.put_back(victim.pid(), &groups.answers);
-    assert_eq!(groups.folder_of(victim.pid()).unwrap(), before);
+    assert_eq!(cpu_group(&groups, victim.pid()), before);
     drop((first, victim));
     wait_until_gone(&places, &[groups.desktop, groups.computes]);
 }
@@ -446,7 +471,7 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
     assert_eq!(slice.file_name().unwrap(), format!("user-{UID}.slice").as_str());
     assert_eq!(fs::read_to_string(groups.desktop.join("memory.max")).unwrap(), "1073741824\n");
     assert_eq!(fs::read_to_string(groups.desktop.join("cpu.max")).unwrap(), "150000 100000\n");
-    assert!(members(&groups.rest).unwrap().contains(&agent.pid()));
+    assert!(members(&groups.answers).unwrap().contains(&agent.pid()));
     assert_eq!(fs::read_to_string(groups.answers.join("cpu.weight")).unwrap(), "1000\n");
     let weight = slice.join("cpu.weight");
     wait_for_text(&weight, "1000\n");

@@ -43,6 +43,8 @@ pub(crate) enum Answer {
     Moved(u32, Result<(), String>),
     /// All of the session is in the background, or not all.
     Left(Result<(), String>),
+    /// What answers keeps its memory, or why not.
+    Memory(Result<(), String>),
     /// The login process has ended.
     Ended(String),
 }
@@ -85,6 +87,21 @@ impl Groups {
     pub(super) fn leave(&mut self) {
         if let Groups::Control(control) = self {
             control.request(GroupRequest::Background);
+        }
+    }
+
+    /// A process that was born in the group of what answers, and does not belong there.
+    pub(super) fn leave_answers(&mut self, pid: u32) {
+        if let Groups::Control(control) = self {
+            control.request(GroupRequest::Move { group: PriorityGroup::Rest, pid });
+        }
+    }
+
+    /// What answers may have more or less memory by now, and so may what takes it. A user alone can
+    /// protect none.
+    pub(super) fn measure_memory(&mut self) {
+        if let Groups::Control(control) = self {
+            control.request(GroupRequest::Memory);
         }
     }
 
@@ -156,6 +173,7 @@ fn carry_out(
         let (answer, is_last) = match (priority_groups::ask(socket, &request), request) {
             (Ok(result), GroupRequest::Move { pid, .. }) => (Answer::Moved(pid, result), false),
             (Ok(result), GroupRequest::Background) => (Answer::Left(result), false),
+            (Ok(result), GroupRequest::Memory) => (Answer::Memory(result), false),
             (Err(error), _) => {
                 (Answer::Ended(format!("the login process has ended ({error})")), true)
             }

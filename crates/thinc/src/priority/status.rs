@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use thinc_priority::{Group, Move, Placed, Plan};
 
+use super::prefetch::BroughtBack;
 use super::processes::waited_ns;
 use crate::port::now_s;
 
@@ -28,6 +29,10 @@ pub(crate) struct PriorityStatus {
     /// The process whose window they type into.
     pub(crate) typed: Option<u32>,
     pub(crate) processes: Vec<Shown>,
+    /// Whether memory is protected, or why not, in words; `None` where nothing can.
+    pub(crate) memory: Option<String>,
+    /// From swap, when they last came back and something was there.
+    pub(crate) brought_back: Option<BroughtBack>,
     /// The newest last.
     pub(crate) moved: Vec<Moved>,
 }
