@@ -492,7 +492,7 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
 
     let origin = places.origin_of(std::process::id()).unwrap();
     places.leave(agent.pid(), Some(&origin)).unwrap();
-    assert_eq!(groups.folder_of(agent.pid()), Some(origin));
+    assert_eq!(cpu_group(&groups, agent.pid()), origin);
     drop(other);
     wait_until_gone(&places, &[groups.desktop, others.desktop]);
     places.remove_empty(UID, Ended::All);
