@@ -399,7 +399,7 @@ mod tests {
         let foreground = fake.0.join("own/thinc/fg/cpu.pressure");
         let places = fake.places(&priority, false).unwrap();
         assert_eq!(of(places), Some((Whose::Foreground, foreground)));
-        assert_eq!(of(fake.places(&priority, true).unwrap()), alone, "there are no groups");
+        assert_eq!(of(fake.places(&priority, true).unwrap()), None, "each desktop has a scope");
         let mount = "30 1 0:1 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
         let places = Places::from(&priority, mount, "2:cpu:/a\n", false).unwrap();
         assert_eq!(of(places), None, "background jobs are part of the machine's");

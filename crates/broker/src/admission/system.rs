@@ -307,7 +307,7 @@ mod tests {
 
         let v1 = Sources { processors: None, ..Sources::of_folder(fake.0.clone()) };
         fake.set("memory", "0.00");
-        assert!(v1.note().unwrap().contains("version 1"));
+        assert!(v1.note().unwrap().contains("control groups"));
         fake.set("cpu", "100.00");
         assert_eq!(v1.read().shortage(&Admission::default(), true, true), Some(Shortage::Memory));
         assert_eq!(v1.read().processors, None);
