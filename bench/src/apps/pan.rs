@@ -1,11 +1,11 @@
-//! A video that never ends: `thinc-bench app pan` pans over a photograph, as a camera does, at a
-//! rate of its own. Bar codes at both edges hold the number of each frame, so that frames can be
-//! counted at the viewer. A key stops it and lets it go on. Knows frames and their times; never who
-//! watches.
+//! A video that never ends: `thinc-bench app pan` pans over a scene, as a camera does, at a rate of
+//! its own. Each frame has a grain of its own, so that no part of it equals what was shown before.
+//! Bar codes at both edges hold the number of each frame, so that frames can be counted at the
+//! viewer. A key stops it and lets it go on. Knows frames and their times; never who watches.
 
 use std::time::{Duration, Instant};
 
-use super::photo::photo;
+use super::photo::{mix, photo};
 use super::window::{Window, WindowEvent};
 use crate::Error;
 use crate::observe::barcode;
@@ -23,6 +23,10 @@ pub struct Options {
     /// Frames a second.
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=120))]
     rate: u32,
+    /// Most that the grain of each frame changes a channel, levels of 255: 3 is a camera's, and of
+    /// 40 no encoding makes little.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=127))]
+    grain: u8,
 }
 
 /// The key that stops the video and lets it go on.
@@ -31,11 +35,13 @@ pub const KEY_PAUSE: &str = "g";
 const WAY: (u32, u32) = (256, 128);
 const STEP: (u32, u32) = (4, 2);
 const SEED: u64 = 31;
+/// Values of grain, in an order that begins elsewhere for each frame; a prime, so that rows differ.
+const GRAINS: u64 = 65_521;
 
 /// Plays.
 pub fn run(options: &Options) -> Result<(), Error> {
     let (width, height) = (options.width, options.height);
-    let pan = Pan::new(width.into(), height.into());
+    let pan = Pan::new((width.into(), height.into()), options.grain);
     let mut window = Window::open("pan", (width, height), 0)?;
     let period = Duration::from_secs(1) / options.rate;
     let (mut number, mut due, mut is_playing) = (0, Instant::now(), true);
@@ -57,12 +63,16 @@ pub fn run(options: &Options) -> Result<(), Error> {
 struct Pan {
     size: (u32, u32),
     scene: Vec<u32>,
+    grains: Vec<i16>,
 }
 
 impl Pan {
-    fn new(width: u32, height: u32) -> Pan {
+    fn new(size: (u32, u32), grain_max: u8) -> Pan {
+        let (width, height) = size;
         let scene = photo(SEED, width + WAY.0, height + WAY.1);
-        Pan { size: (width, height), scene }
+        let levels = 2 * u64::from(grain_max) + 1;
+        let grain = |place| (mix(SEED ^ place) % levels) as i16 - i16::from(grain_max);
+        Pan { size, scene, grains: (0..GRAINS).map(grain).collect() }
     }
 
     /// Frame `number`, from 0; its code is one more.
@@ -73,13 +83,25 @@ impl Pan {
         let stride = (width + WAY.0) as usize;
         let rows = self.scene.chunks_exact(stride).skip(top as usize).take(height as usize);
         let part = left as usize..(left + width) as usize;
-        let mut pixels: Vec<u32> = rows.flat_map(|row| &row[part.clone()]).copied().collect();
+        let first = mix(u64::from(number)) % GRAINS;
+        let grains = self.grains.iter().cycle().skip(first as usize);
+        let clean = rows.flat_map(|row| &row[part.clone()]);
+        let mut pixels: Vec<u32> = clean.zip(grains).map(with_grain).collect();
         let whole = Rect { x: 0, y: 0, width, height };
         for edge in [barcode::top(whole), barcode::bottom(whole)] {
             barcode::draw(number.wrapping_add(1), &mut pixels, width as usize, edge);
         }
         pixels
     }
+}
+
+/// Lighter or darker in all three channels.
+fn with_grain((pixel, grain): (&u32, &i16)) -> u32 {
+    let channel = |shift: u32| {
+        let level = (pixel >> shift & 0xff) as i16 + grain;
+        u32::from(level.clamp(0, 0xff).unsigned_abs()) << shift
+    };
+    channel(16) | channel(8) | channel(0)
 }
 
 /// From 0 to `most` and back again, and so on.
@@ -95,7 +117,7 @@ mod tests {
 
     #[test]
     fn frames_carry_their_numbers_and_move_by_a_step() {
-        let pan = Pan::new(320, 96);
+        let pan = Pan::new((320, 96), 3);
         let picture = |number| Picture { width: 320, height: 96, pixels: pan.frame(number) };
         let whole = Rect { x: 0, y: 0, width: 320, height: 96 };
         for number in [0, 1, 64, 1000] {
@@ -104,10 +126,22 @@ mod tests {
             assert_eq!(barcode::read(&picture, barcode::bottom(whole)), Some(number + 1));
         }
         let (first, second) = (picture(3), picture(4));
-        let at = |picture: &Picture, x: usize, y: usize| picture.pixels[y * 320 + x];
-        for (x, y) in [(100, 40), (200, 60), (0, 50)] {
-            assert_eq!(at(&first, x + 4, y + 2), at(&second, x, y));
+        let mut same = 0;
+        for (x, y) in (16..70).flat_map(|y| (0..300).map(move |x| (x, y))) {
+            let at = |picture: &Picture, x: usize, y: usize| picture.pixels[y * 320 + x];
+            let (moved, now) = (at(&first, x + 4, y + 2), at(&second, x, y));
+            same += usize::from(moved == now);
+            let far = moved.to_be_bytes().into_iter().zip(now.to_be_bytes());
+            assert!(far.into_iter().all(|(a, b)| a.abs_diff(b) <= 2 * 3), "{x},{y}");
         }
+        // One grain in seven is as the one before.
+        assert!(same < 54 * 300 / 4, "{same} pixels only moved");
+    }
+
+    #[test]
+    fn grain_stays_within_a_channel() {
+        assert_eq!(with_grain((&0x00_fe80, &3)), 0x03_ff83);
+        assert_eq!(with_grain((&0x01_fe80, &-3)), 0x00_fb7d);
     }
 
     #[test]

@@ -120,7 +120,6 @@ fn measure(host: &Host, bed: &Arc<Testbed>, plan: &Plan) -> Result<Vec<Measure>,
     let (name, holds) = (&host.subject.name, search.holds);
     println!("{name}: {holds} people; what ran out: {ran_out}");
     found.insert(0, Measure::higher("people_that_fit", "", "people", [f64::from(holds)]));
-    found.push(Measure::fact("ran_out", &ran_out, "", 1.0));
     Ok(found)
 }
 

@@ -100,7 +100,7 @@ impl Bytes {
         let in_time = traffic.packets.iter().filter(|packet| packet.at <= end);
         let sum = |wanted: Direction| {
             let those = in_time.clone().filter(|packet| packet.direction == wanted);
-            those.map(|packet| f64::from(packet.bytes)).sum::<f64>() * factor
+            those.map(|packet| u64::from(packet.bytes)).sum::<u64>() as f64 * factor
         };
         Ok(Bytes { down: sum(Direction::Down), up: sum(Direction::Up) })
     }

@@ -1,7 +1,7 @@
 //! Many people behind one uplink: all viewers are at the far end of one link, one person watches a
-//! video that would fill it alone, one types, and the others read or rest. How late is the echo,
-//! and how much of the link is used? thinc, also with an uplink named in its configuration, xrdp
-//! and TigerVNC. Knows people, packets and frames; never who sends first.
+//! video or repaints that would fill it alone, one types, and the others read or rest. How late is
+//! the echo, and how much of the link is used? thinc, also with an uplink named in its
+//! configuration, xrdp and TigerVNC. Knows people, packets and frames; never who sends first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use super::session::Session;
 use super::typist::Typist;
 use super::{SHOWN_MAX, SIZE, link};
 use crate::Error;
+use crate::apps::overwrite::KEY_START;
 use crate::net::testbed::{Direction, Testbed};
 use crate::observe::account::{Accounts as CpuAccounts, Kind};
 use crate::observe::frames::FrameWatch;
@@ -22,7 +23,7 @@ use crate::process::wait_for;
 use crate::questions::pause;
 use crate::results::{Measure, quantity};
 use crate::stage::Stage;
-use crate::workloads::typing::ECHO;
+use crate::workloads::typing::{ECHO, Echoes};
 
 /// Options of `hosting uplink`.
 #[derive(clap::Args)]
@@ -43,20 +44,63 @@ pub struct Options {
     #[arg(long, value_name = "FIGURES")]
     link: Option<String>,
     /// Keys at 20 Hz, on an empty uplink and on the full one.
-    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=900))]
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(20..=600))]
     keys: u32,
     /// Also measures thinc with this value of the broker's key `uplink`, such as 19M.
     #[arg(long, value_name = "RATE", value_parser = parse_uplink)]
     uplink: Option<String>,
+    /// What the second person watches, one after the other.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "video,repaint")]
+    loads: Vec<Load>,
+    /// Grain of the video, levels of 255: 3 is a camera's, and of 40 no encoding makes little.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=127))]
+    grain: u8,
     /// Seed of what people do.
     #[arg(long, default_value_t = 31)]
     seed: u64,
 }
 
 const PERIOD: Duration = Duration::from_millis(50);
-/// From the video's first frame: congestion control has found the link's rate by then.
+/// From the load's first frame: congestion control has found the link's rate by then. And from its
+/// end: the link is empty again.
 const SETTLES: Duration = Duration::from_secs(5);
-const VIDEO_JOB: &str = "video";
+const LOAD_JOB: &str = "load";
+/// Random bytes of each repainted screen, of which no encoding makes fewer.
+const REPAINT_BYTES: u32 = 60_000;
+
+/// What is to fill the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Load {
+    /// A video over the whole screen, 24 frames a second. A system that encodes it well, or at a
+    /// rate of its own, does not fill the link.
+    Video,
+    /// The whole screen is drawn again all the time, half as fast again as the link carries.
+    Repaint,
+}
+
+impl Load {
+    fn part(self) -> &'static str {
+        match self {
+            Load::Video => "beside a video",
+            Load::Repaint => "beside repaints",
+        }
+    }
+
+    /// The application that draws it, for a link of so many Mbit/s.
+    fn application(self, plan: &Plan) -> String {
+        let ((width, height), grain) = (SIZE, plan.grain);
+        let size = format!("--width {width} --height {height}");
+        match self {
+            Load::Video => format!("pan {size} --grain {grain}"),
+            Load::Repaint => {
+                let fill = u64::from(plan.rate_mbit) * 1_000_000 / (u64::from(REPAINT_BYTES) * 8);
+                // At most what the application draws.
+                let rate = (fill * 3 / 2).clamp(10, 1000);
+                format!("overwrite {size} --noise-bytes {REPAINT_BYTES} --rate {rate}")
+            }
+        }
+    }
+}
 
 /// A rate as the broker takes it; what it means is the broker's business.
 fn parse_uplink(text: &str) -> Result<String, String> {
@@ -70,7 +114,10 @@ fn parse_uplink(text: &str) -> Result<String, String> {
 
 struct Plan {
     desktops: u32,
+    rate_mbit: u32,
     keys: usize,
+    loads: Vec<Load>,
+    grain: u8,
     seed: u64,
 }
 
@@ -82,7 +129,9 @@ pub(super) fn run(options: &Options) -> Result<(), Error> {
     let bed = Arc::new(bed);
     let (desktops, keys) =
         if options.common.smoke { (4, 20) } else { (options.desktops, options.keys) };
-    let plan = Plan { desktops, keys: keys as usize, seed: options.seed };
+    let Options { grain, seed, .. } = *options;
+    let (keys, loads) = (keys as usize, options.loads.clone());
+    let plan = Plan { desktops, rate_mbit: rate, keys, loads, grain, seed };
     let subjects = with_uplink(options.common.subjects()?, options.uplink.as_deref());
     let columns = columns::of_each(subjects, desktops, |host| measure(host, &bed, &plan))?;
     let title = format!("{desktops} desktops behind one uplink, {keys} keys at 20 Hz");
@@ -111,10 +160,10 @@ fn measure(host: &Host, bed: &Arc<Testbed>, plan: &Plan) -> Result<Vec<Measure>,
     let session = |person| Session::at(home, &Accounts::name(person));
     let mut typist = Typist::open(&stage, &session(0), ECHO)?;
     let alone = typist.type_keys(&stage, plan.keys, PERIOD)?;
-    let mut found = alone.measures("alone on the empty uplink", PERIOD);
+    let mut found = alone.measures("empty", PERIOD);
 
     let guest = Guest { host, home: home.to_owned(), person: 1 };
-    let watcher = Stage::start(&guest, bed, &cpu, SIZE)?;
+    let watcher = Watcher { stage: Stage::start(&guest, bed, &cpu, SIZE)?, session: session(1) };
     let mut seats = Vec::new();
     for person in 2..plan.desktops {
         let mut seat = Seat::take(host, &stage.site, person)?;
@@ -122,41 +171,82 @@ fn measure(host: &Host, bed: &Arc<Testbed>, plan: &Plan) -> Result<Vec<Measure>,
         seat.begin(work, plan.seed ^ u64::from(person) << 32)?;
         seats.push(seat);
     }
-    let frames = FrameWatch::start(&watcher.site.screen, watcher.view)?;
-    let (width, height) = SIZE;
-    let video = format!("exec thinc-bench app pan --width {width} --height {height}");
-    session(1).start_job(VIDEO_JOB, &video)?;
-    wait_for("the video begins", SHOWN_MAX, || frames.last().map(drop))?;
-    pause(SETTLES)?;
+    for &load in &plan.loads {
+        let frames = watcher.begin(load, plan)?;
+        let (mark, begun) = (bed.mark(), Instant::now());
+        let typed = type_beside(&stage, &mut typist, &mut seats, plan.keys)?;
+        let (traffic, ended) = (bed.since(&mark), Instant::now());
+        let frames = frames.map(FrameWatch::finish).transpose()?;
+        watcher.session.end_job(LOAD_JOB)?;
+        pause(SETTLES)?;
+        let part = load.part();
+        found.extend(typed.measures(part, PERIOD));
+        let seconds = ended.duration_since(begun).as_secs_f64();
+        if let Some(frames) = frames {
+            let seen = frames.seen.iter().filter(|(at, _)| (begun..ended).contains(at)).count();
+            let rate = seen as f64 / seconds;
+            found.push(Measure::higher(quantity::FRAME_RATE, part, "fps", [rate]));
+            found.push(Measure::lower("frames_torn", part, "frames", [frames.torn as f64]));
+        }
+        if traffic.forgotten {
+            return Err("more packets crossed the link than are remembered: type fewer keys".into());
+        }
+        let rate = bed.link().rate_of(Direction::Down).ok_or("an uplink has a rate")?;
+        let share = traffic.bytes(Direction::Down) as f64 * 8.0 / (rate as f64 * seconds);
+        found.push(Measure::higher("use of the link", part, "share", [share]));
+    }
+    Ok(found)
+}
 
-    let (mark, begun) = (bed.mark(), Instant::now());
-    let end = begun + PERIOD * plan.keys as u32;
-    let typed = std::thread::scope(|scope| {
+/// One types while the others do as they do.
+fn type_beside(
+    stage: &Stage,
+    typist: &mut Typist,
+    seats: &mut [Seat],
+    keys: usize,
+) -> Result<Echoes, Error> {
+    let end = Instant::now() + PERIOD * keys as u32;
+    std::thread::scope(|scope| {
         let others: Vec<_> =
             seats.iter_mut().map(|seat| scope.spawn(move || seat.work_until(end))).collect();
-        let typed = typist.type_keys(&stage, plan.keys, PERIOD);
+        let typed = typist.type_keys(stage, keys, PERIOD);
         for other in others {
             other.join().unwrap_or_else(|_| Err("a person's thread panicked".into()))?;
         }
         typed
-    })?;
-    let (traffic, ended) = (bed.since(&mark), Instant::now());
-    let frames = frames.finish()?;
-    session(1).end_job(VIDEO_JOB)?;
-    let part = format!("with {} others and a video", plan.desktops - 1);
-    found.extend(typed.measures(&part, PERIOD));
-    if traffic.forgotten {
-        return Err("more packets crossed the link than are remembered: type fewer keys".into());
+    })
+}
+
+/// Who watches, in a viewer with a window.
+struct Watcher {
+    stage: Stage,
+    session: Session,
+}
+
+impl Watcher {
+    /// Starts a load, and returns once it is seen and has settled; with the frames that are seen.
+    fn begin(&self, load: Load, plan: &Plan) -> Result<Option<FrameWatch>, Error> {
+        let screen = &self.stage.site.screen;
+        let line = format!("exec thinc-bench app {}", load.application(plan));
+        let start = || self.session.start_job(LOAD_JOB, &line);
+        let frames = match load {
+            Load::Video => {
+                let frames = FrameWatch::start(screen, self.stage.view)?;
+                start()?;
+                wait_for("the video begins", SHOWN_MAX, || frames.last().map(drop))?;
+                Some(frames)
+            }
+            Load::Repaint => {
+                let watch = screen.watch()?;
+                start()?;
+                self.stage.wait_shown("a screen to repaint", watch)?;
+                self.stage.input.key(KEY_START)?;
+                None
+            }
+        };
+        pause(SETTLES)?;
+        Ok(frames)
     }
-    let seconds = ended.duration_since(begun).as_secs_f64();
-    let rate = bed.link().rate_of(Direction::Down).ok_or("an uplink has a rate")?;
-    let bits = traffic.bytes(Direction::Down) as f64 * 8.0;
-    let seen = frames.seen.iter().filter(|(at, _)| (begun..ended).contains(at)).count();
-    found.push(Measure::higher(quantity::FRAME_RATE, &part, "fps", [seen as f64 / seconds]));
-    found.push(Measure::lower("frames_torn", &part, "frames", [frames.torn as f64]));
-    let share = bits / (rate as f64 * seconds);
-    found.push(Measure::higher("use of the link", &part, "share", [share]));
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -173,6 +263,17 @@ mod tests {
         assert_eq!(names, ["xrdp", "thinc", "thinc, uplink 19M", "thinc-off"]);
         assert_eq!(with[2].config, "uplink = \"19M\"\n");
         assert_eq!(with_uplink(subjects[..1].to_vec(), Some("19M")).len(), 1);
+    }
+
+    #[test]
+    fn repaints_are_more_than_the_link_carries() {
+        let plan =
+            |rate_mbit| Plan { desktops: 2, rate_mbit, keys: 20, loads: vec![], grain: 3, seed: 0 };
+        let twenty = Load::Repaint.application(&plan(20));
+        // 61 screens of 480 kbit are 29 Mbit/s.
+        assert!(twenty.ends_with("--noise-bytes 60000 --rate 61"), "{twenty}");
+        assert!(Load::Repaint.application(&plan(10_000)).ends_with("--rate 1000"));
+        assert!(Load::Video.application(&plan(20)).ends_with("--grain 3"));
     }
 
     #[test]

@@ -217,6 +217,7 @@ impl Claim {
     }
 }
 
+/// Of labels, at least.
 const LABEL_WIDTH: usize = 52;
 const COLUMN_WIDTH: usize = 34;
 /// Fewer samples than this are printed themselves.
@@ -225,9 +226,6 @@ const PERCENTILES_FROM: usize = 5;
 /// Every measure of each column: median, p95, p99, and the ratio of its median to the first
 /// column's.
 pub(crate) fn print_table(columns: &[(String, Vec<Measure>)]) {
-    print!("{:LABEL_WIDTH$}", "median / p95 / p99 (ratio of medians)");
-    columns.iter().for_each(|(name, _)| print!("{name:>COLUMN_WIDTH$}"));
-    println!();
     let mut rows: Vec<(&str, &str, &str)> = Vec::new();
     for measure in columns.iter().flat_map(|(_, measures)| measures) {
         let row = (measure.quantity.as_str(), measure.part.as_str(), measure.unit.as_str());
@@ -235,10 +233,18 @@ pub(crate) fn print_table(columns: &[(String, Vec<Measure>)]) {
             rows.push(row);
         }
     }
-    for (quantity, part, unit) in rows {
+    let label = |&(quantity, part, unit): &(&str, &str, &str)| {
         let of_what = if part.is_empty() { String::new() } else { format!("{part}: ") };
-        let label = format!("  {of_what}{}, {unit}", quantity_name(quantity));
-        print!("{label:LABEL_WIDTH$}");
+        format!("  {of_what}{}, {unit}", quantity_name(quantity))
+    };
+    let widest = rows.iter().map(|row| label(row).chars().count()).max();
+    let width = LABEL_WIDTH.max(widest.unwrap_or(0));
+    print!("{:width$}", "median / p95 / p99 (ratio of medians)");
+    columns.iter().for_each(|(name, _)| print!("{name:>COLUMN_WIDTH$}"));
+    println!();
+    for row in rows {
+        let (quantity, part, _) = row;
+        print!("{:width$}", label(&row));
         let first = columns.first();
         let first = first.and_then(|(_, m)| stats::median(samples(m, quantity, part)));
         for (index, (_, measures)) in columns.iter().enumerate() {

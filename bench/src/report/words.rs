@@ -105,8 +105,8 @@ pub(crate) fn quantity_name(name: &str) -> String {
     match name {
         quantity::PACKETS_MS => "first to last packet",
         quantity::PHOTON_MS => "input to first changed pixel",
-        "photon_mean_ms" => "input to first changed pixel, mean",
-        "photon_max_ms" => "input to first changed pixel, longest",
+        "photon_mean_ms" => "mean input to first changed pixel",
+        "photon_max_ms" => "longest input to first changed pixel",
         quantity::VISIBLE_MS => "input to visible",
         quantity::EXACT_MS => "time to exact",
         quantity::EXACT_SHARE => "bit-exact pixels",
