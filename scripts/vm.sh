@@ -3,7 +3,8 @@
 # Read by ./dev test --long. No virtualisation by hardware is needed: QEMU interprets (TCG).
 # Knows kernels and mounts; nothing of what is run inside. The guest sees this machine's files, and
 # what it writes is in its memory: nothing is left.
-# shellcheck shell=bash disable=SC2034,SC2154  # ./dev uses packages_vm, and has "root", "cargo" and "locked"
+# ./dev uses packages_vm, and has "root", "cargo" and "locked".
+# shellcheck shell=bash disable=SC2034,SC2154
 
 packages_vm=(qemu-system-x86 systemd systemd-sysv dbus)
 
@@ -38,7 +39,7 @@ vm_fetch() { # FOLDER
 vm_modules=(virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci
     netfs fscache 9pnet 9pnet_virtio 9p overlay)
 
-# The first process of the guest. The kernel hands it vm_init and vm_command as variables.
+# The first process of the guest. vm_init and vm_command are variables from the kernel's command line.
 vm_init() {
     cat <<'END'
 #!/bin/busybox sh
@@ -124,7 +125,8 @@ vm_test_groups() { # systemd|plain
         sed -n 's/.*"executable":"\([^"]*thinc_broker[^"]*\)".*/\1/p')
     [[ -x $program ]] || { echo "the tests of thinc-broker are not built" >&2; return 1; }
     mkdir -p "${command%/*}"
-    printf '#!/bin/sh\nexec %q --test-threads=1 --nocapture groups scope memory\n' "$program" >"$command"
+    printf '#!/bin/sh\nexec %q --test-threads=1 --nocapture groups scope memory\n' "$program" \
+        >"$command"
     chmod 755 "$command"
     vm_run "$root/target/vm/boot" "$1" "$command" | tee "$command.$1"
     ((PIPESTATUS[0] == 0)) || return 1

@@ -76,8 +76,8 @@ const BY_SYSTEMD: [Weights; 2] = [
     Weights { scope: USUAL.weight, slice: OF_FOREGROUND.weight },
     Weights { scope: OF_UNUSED.weight, slice: OF_BACKGROUND.weight },
 ];
-/// Nothing is kept where systemd owns the groups: what a group keeps counts only as far as all those
-/// above it keep it, and those are systemd's.
+/// Nothing is kept where systemd owns the groups: what a group keeps counts only as far as all
+/// those above it keep it, and those are systemd's.
 const WITHOUT_MEMORY: &str = "systemd owns the control groups of this system";
 /// What all desktops together count as on each processor, in single processes beside them in the
 /// broker's own group: services of the system, and logins.
