@@ -4,6 +4,7 @@
 //! screen of its own. From people.rs's scripts to keys, and back to the times of echoes. Knows
 //! viewers and programs; never the server's work.
 
+use std::iter::Peekable;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ pub(super) struct Seat {
     // Ends before its desktop.
     eye: Eye,
     session: Session,
-    script: Script,
+    script: Peekable<Script>,
     work: Work,
     /// Next cell of the terminal.
     place: usize,
@@ -83,14 +84,14 @@ impl Seat {
                 (Eye::Window(Box::new(stage), None), Desk::default())
             }
         };
-        let (script, work) = (Script::new(Work::Nothing, 0), Work::Nothing);
+        let (script, work) = (Script::new(Work::Nothing, 0).peekable(), Work::Nothing);
         Ok(Seat { eye, session, script, work, place: 0, _desk: desk })
     }
 
     /// Opens the program of a kind of work, and waits until it is shown. A video then rests until
     /// [`Seat::go_on`].
     pub(super) fn begin(&mut self, work: Work, seed: u64) -> Result<(), Error> {
-        (self.work, self.script) = (work, Script::new(work, seed));
+        (self.work, self.script) = (work, Script::new(work, seed).peekable());
         match work {
             Work::Nothing => Ok(()),
             Work::Typing => self.open_terminal(),
@@ -159,10 +160,9 @@ impl Seat {
     /// Works until `end`; returns the time of each echo, ms.
     pub(super) fn work_until(&mut self, end: Instant) -> Result<Vec<f64>, Error> {
         let mut echoes = Vec::new();
-        while let Some((thinks, act)) = self.script.next() {
-            if Instant::now() + thinks >= end {
-                break;
-            }
+        // What does not fit any more is the first of the next time.
+        let fits = |&(thinks, _): &(Duration, Act)| Instant::now() + thinks < end;
+        while let Some((thinks, act)) = self.script.next_if(fits) {
             pause(thinks)?;
             match act {
                 Act::Type { keys, period } => {
