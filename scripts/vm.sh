@@ -39,7 +39,8 @@ vm_fetch() { # FOLDER
 vm_modules=(virtio_ring virtio virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci
     netfs fscache 9pnet 9pnet_virtio 9p overlay)
 
-# The first process of the guest. vm_init and vm_command are variables from the kernel's command line.
+# The first process of the guest. vm_init and vm_command are variables from the command line of the
+# kernel.
 vm_init() {
     cat <<'END'
 #!/bin/busybox sh
