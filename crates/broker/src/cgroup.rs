@@ -196,10 +196,10 @@ impl Places {
         homes.chain(tree).try_for_each(|folder| enter(folder, process))
     }
 
-    /// Removes the groups of desktops of this user that have ended.
-    pub(crate) fn remove_empty(&self, uid: u32, ended: Ended<'_>) {
+    /// Removes the groups of desktops that have ended.
+    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
         self.groups.iter().for_each(|group| group.remove_empty(ended));
-        self.tree.iter().flatten().for_each(|tree| tree.remove_empty(uid, ended));
+        self.tree.iter().flatten().for_each(|tree| tree.remove_empty(ended));
     }
 }
 

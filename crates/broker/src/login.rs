@@ -127,7 +127,7 @@ pub(crate) fn main(
     // the C library aborts it if one thread cannot.
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
-    places.remove_empty(account.uid.as_raw(), Ended::All);
+    places.remove_empty(Ended::All);
     info!(user = account.name, "the last process of a login of {} has ended", account.name);
     pam.close_session()?;
     pam.delete_credentials()?;

@@ -11,7 +11,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -25,7 +25,7 @@ use crate::priority_groups::{
     GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
 };
 use crate::session_memory::{self, DesktopMemory, Machine, MemoryTree, needs};
-use crate::systemd_scope::{self, Scope, Weights};
+use crate::systemd_scope::{Scope, Weights};
 
 /// The controller of processor time.
 const CONTROLLER: &str = "cpu";
@@ -76,6 +76,8 @@ const BY_SYSTEMD: [Weights; 2] = [
     Weights { scope: USUAL.weight, slice: OF_FOREGROUND.weight },
     Weights { scope: OF_UNUSED.weight, slice: OF_BACKGROUND.weight },
 ];
+/// systemd is not asked more often for a weight that it has refused.
+const WEIGH_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Nothing is kept where systemd owns the groups: what a group keeps counts only as far as all
 /// those above it keep it, and those are systemd's.
 const WITHOUT_MEMORY: &str = "systemd owns the control groups of this system";
@@ -252,6 +254,7 @@ impl Tree {
             is_whole,
             scope: None,
             is_background: false,
+            weigh_again_at: None,
             has_told: Cell::new(false),
         })
     }
@@ -273,7 +276,6 @@ impl Tree {
         self.home.divide(&desktop, &[CONTROLLER])?;
         let (answers, rest) = self.make_parts(&desktop)?;
         let computes = self.make_computes(&desktop)?;
-        scope.weigh_slice(&BY_SYSTEMD)?;
         enter(&answers, process)?;
         Ok(SessionGroups {
             home: self.home.clone(),
@@ -286,6 +288,7 @@ impl Tree {
             is_whole: true,
             scope: Some(scope),
             is_background: false,
+            weigh_again_at: None,
             has_told: Cell::new(false),
         })
     }
@@ -331,15 +334,9 @@ impl Tree {
         Ok(DesktopMemory::new(self.home.clone(), desktop, answers, rest, computes))
     }
 
-    /// Those of this user's desktops.
-    pub(crate) fn remove_empty(&self, uid: u32, ended: Ended<'_>) {
+    pub(crate) fn remove_empty(&self, ended: Ended<'_>) {
         if self.properties.is_some() {
             // systemd removes a scope that has no process left.
-            if let Ended::All = ended
-                && let Err(why) = systemd_scope::weigh_slice_of(&self.home, uid, &BY_SYSTEMD)
-            {
-                warn!(uid, "the slice of user {uid} keeps its weight: {why}");
-            }
             return;
         }
         self.memory.iter().for_each(|memory| memory.remove_empty(ended));
@@ -399,6 +396,8 @@ pub(crate) struct SessionGroups {
     scope: Option<Scope>,
     /// Nobody has used it since it was moved there, or since the weight of `desktop` became small.
     is_background: bool,
+    /// It has become used, and has its small weight still.
+    weigh_again_at: Option<Instant>,
     /// A line of the log is written once for each desktop.
     has_told: Cell<bool>,
 }
@@ -416,6 +415,32 @@ enum Whose {
 impl SessionGroups {
     /// Answers a supervisor until it ends: in a thread of its own.
     fn serve(mut self, socket: &OwnedFd) {
+        self.begin();
+        self.answer_all(socket);
+        self.end();
+    }
+
+    /// Somebody decides from now on which desktop is in use.
+    fn begin(&self) {
+        if let Some(Err(why)) = self.scope.as_ref().map(|scope| scope.weigh_slice(&BY_SYSTEMD)) {
+            self.tell_once(&why);
+        }
+    }
+
+    /// The desktop has ended.
+    fn end(&self) {
+        if let Some(Err(why)) = self.scope.as_ref().map(|scope| scope.leave_slice(&BY_SYSTEMD)) {
+            self.tell_once(&why);
+        }
+    }
+
+    fn tell_once(&self, why: &str) {
+        if !self.has_told.replace(true) {
+            warn!(uid = self.uid, "a desktop of user {} keeps its weight: {why}", self.uid);
+        }
+    }
+
+    fn answer_all(&mut self, socket: &OwnedFd) {
         loop {
             let received = packets::receive(socket, REQUEST_BYTES_MAX);
             let began = Instant::now();
@@ -463,13 +488,18 @@ impl SessionGroups {
                 }
                 self.move_process(pid, to, Whose::TheUsers, memory)?;
                 if is_back {
-                    self.weigh(&USUAL)?;
                     self.is_background = false;
+                    self.weigh_again_at = Some(Instant::now());
+                    self.weigh_again();
                 }
                 Ok(())
             }
-            GroupRequest::Memory => self.measure_memory(),
+            GroupRequest::Memory => {
+                self.weigh_again();
+                self.measure_memory()
+            }
             GroupRequest::Background if self.is_whole => {
+                self.weigh_again_at = None;
                 self.weigh(&OF_UNUSED)?;
                 self.is_background = true;
                 Ok(())
@@ -480,6 +510,19 @@ impl SessionGroups {
                 self.move_all(&[&self.answers, &self.rest], &self.computes)
                     .map_err(|why| format!("the desktop is not in the background: {why}"))
             }
+        }
+    }
+
+    /// A desktop that is in use again gets the usual weight. Its processes have moved all the same
+    /// where that fails; systemd is asked again later.
+    fn weigh_again(&mut self) {
+        if self.weigh_again_at.is_none_or(|at| Instant::now() < at) {
+            return;
+        }
+        let weighed = self.weigh(&USUAL);
+        self.weigh_again_at = weighed.is_err().then(|| Instant::now() + WEIGH_AGAIN_AFTER);
+        if let Err(why) = weighed {
+            self.tell_once(&why);
         }
     }
 
@@ -677,7 +720,7 @@ impl Desktops {
         self.served.retain(|(_, thread)| !thread.is_finished());
         // A desktop that is not served can lose the empty ones of its groups: nobody moves there.
         let living: Vec<&str> = self.served.iter().map(|(name, _)| name.as_str()).collect();
-        self.places.remove_empty(self.uid, Ended::Except(&living));
+        self.places.remove_empty(Ended::Except(&living));
         if self.origin.is_none() {
             self.origin = self.places.origin_of(agent);
         }

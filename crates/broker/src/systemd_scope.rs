@@ -6,12 +6,17 @@
 //! Desktops stay in the slices of their users, not in one of thinc's: logind and polkit tell by the
 //! slice whose a process is. So the user's slice is what goes before or behind those of others.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
 
 use crate::cgroup::Home;
 use crate::limits::at;
@@ -19,7 +24,10 @@ use crate::limits::at;
 /// Before a name of a desktop, in that of its scope.
 const PREFIX: &str = "thinc-";
 /// Longest text of an error of systemd's commands, in bytes.
-const ERROR_BYTES_MAX: u64 = 512;
+const ERROR_BYTES_MAX: usize = 512;
+/// A command of systemd that takes longer is ended: a person waits for their desktop. systemd
+/// answers within 0.1 s, and within seconds while it reads its units again.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The kernel ends a process that finds no memory, not systemd the desktop. Versions before 253 do
 /// not know the property, and do so.
@@ -76,20 +84,62 @@ impl Scope {
     /// Its user's slice gets the weight of the user's heaviest desktop. A new scope has the usual
     /// one.
     pub(crate) fn weigh_slice(&self, all: &[Weights]) -> Result<(), String> {
-        let Some(folder) = self.folder.parent() else { return Ok(()) };
-        let _lock = lock(folder)?;
-        weigh_slice(folder, &self.slice, all, None)
+        let _lock = self.lock()?;
+        self.weigh_slice_with(None, all)
     }
 
     /// This desktop gets a weight, and its user's slice that of the user's heaviest desktop.
     pub(crate) fn weigh(&self, weight: u32, all: &[Weights]) -> Result<(), String> {
-        let Some(folder) = self.folder.parent() else { return Ok(()) };
-        // Each login of a user has a process of its own, which changes the same slice.
-        let _lock = lock(folder)?;
+        let _lock = self.lock()?;
         set_weight(&self.unit, Some(weight))?;
         // systemd answers before the kernel knows it.
-        weigh_slice(folder, &self.slice, all, Some((&self.folder, weight)))
+        self.weigh_slice_with(Some(Own::Weighs(weight)), all)
     }
+
+    /// This desktop has ended: the slice gets the weight of the heaviest one that is left.
+    pub(crate) fn leave_slice(&self, all: &[Weights]) -> Result<(), String> {
+        let _lock = self.lock()?;
+        self.weigh_slice_with(Some(Own::HasEnded), all)
+    }
+
+    fn weigh_slice_with(&self, own: Option<Own>, all: &[Weights]) -> Result<(), String> {
+        let Some(folder) = self.folder.parent() else { return Ok(()) };
+        let heaviest = fs::read_dir(folder)
+            .map_err(at(folder))?
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|scope| is_populated(scope))
+            .filter_map(|scope| match own {
+                Some(Own::Weighs(weight)) if scope == self.folder => Some(weight),
+                Some(Own::HasEnded) if scope == self.folder => None,
+                _ => weight_of(&scope),
+            })
+            .max();
+        let weight = heaviest.and_then(|heaviest| {
+            let lighter = all.iter().filter(|weights| weights.scope <= heaviest);
+            lighter.map(|weights| weights.slice).max()
+        });
+        set_weight(&self.slice, weight)
+    }
+
+    /// Each login of a user has a process of its own, which changes the same slice. Only root can
+    /// open the file, so nobody else keeps the others waiting.
+    fn lock(&self) -> Result<File, String> {
+        let path = PathBuf::from(format!("/run/thinc-{}.lock", self.slice));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        let file = options.open(&path).map_err(at(&path))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| at(&path)(error.into()))?;
+        Ok(file)
+    }
+}
+
+/// Of a scope, what the kernel does not say yet.
+#[derive(Clone, Copy)]
+enum Own {
+    Weighs(u32),
+    HasEnded,
 }
 
 impl Holder {
@@ -112,51 +162,17 @@ impl Holder {
         let (Some(mut input), Some(mut output)) = (input, output) else {
             return Err("systemd-run has no standard input".to_owned());
         };
-        let mut answer = [0];
-        if input.write_all(b"\n").and_then(|()| output.read_exact(&mut answer)).is_err() {
-            drop(input);
-            return Err(format!("systemd-run {unit}: {}", error_of(&mut child)));
+        let until = Instant::now() + ANSWER_TIME_MAX;
+        // Where it has ended, it says why on its standard error.
+        let _ = input.write_all(b"\n");
+        match read(&mut output, 1, until) {
+            Ok(answer) if !answer.is_empty() => Ok(Holder { process, _input: input }),
+            _ => {
+                drop(input);
+                Err(format!("systemd-run {unit}: {}", error_of(&mut child, until)))
+            }
         }
-        Ok(Holder { process, _input: input })
     }
-}
-
-/// Gives the slice of a user the weight of their heaviest desktop, or the usual one if none is
-/// left. `home` is any group of the hierarchy.
-pub(crate) fn weigh_slice_of(home: &Home, uid: u32, all: &[Weights]) -> Result<(), String> {
-    let slice = slice_of(uid);
-    let path = format!("0::/user.slice/{slice}");
-    let Some(folder) = home.folder_of(&path, "").filter(|folder| folder.is_dir()) else {
-        return Ok(());
-    };
-    let _lock = lock(&folder)?;
-    weigh_slice(&folder, &slice, all, None)
-}
-
-/// `changed`: a scope whose weight will be this one.
-fn weigh_slice(
-    folder: &Path,
-    slice: &str,
-    all: &[Weights],
-    changed: Option<(&Path, u32)>,
-) -> Result<(), String> {
-    let heaviest = fs::read_dir(folder)
-        .map_err(at(folder))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|scope| is_populated(scope))
-        .filter_map(|scope| match changed {
-            Some((changed, weight)) if changed == scope => Some(weight),
-            _ => weight_of(&scope),
-        })
-        .max();
-    let weight = heaviest.and_then(|heaviest| {
-        all.iter().filter(|weights| weights.scope <= heaviest).map(|weights| weights.slice).max()
-    });
-    if weight.is_some() && weight == weight_of(folder) {
-        return Ok(());
-    }
-    set_weight(slice, weight)
 }
 
 fn slice_of(uid: u32) -> String {
@@ -174,19 +190,13 @@ fn weight_of(group: &Path) -> Option<u32> {
     fs::read_to_string(group.join("cpu.weight")).ok()?.trim().parse().ok()
 }
 
-fn lock(folder: &Path) -> Result<File, String> {
-    let file = File::open(folder).map_err(at(folder))?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| at(folder)(error.into()))?;
-    Ok(file)
-}
-
 /// `None` is the usual weight.
 fn set_weight(unit: &str, weight: Option<u32>) -> Result<(), String> {
     let weight = weight.map(|weight| weight.to_string()).unwrap_or_default();
     let mut command = Command::new("systemctl");
     command.args(["--quiet", "set-property", "--runtime", unit, &format!("CPUWeight={weight}")]);
     let mut child = start(command.stdin(Stdio::null()).stdout(Stdio::null()))?;
-    match error_of(&mut child) {
+    match error_of(&mut child, Instant::now() + ANSWER_TIME_MAX) {
         error if error.is_empty() => Ok(()),
         error => Err(format!("systemctl set-property {unit}: {error}")),
     }
@@ -197,19 +207,55 @@ fn start(command: &mut Command) -> Result<Child, String> {
     command.stderr(Stdio::piped()).spawn().map_err(at(&program))
 }
 
-/// Waits until a program has ended, and returns what it had to say about an error. Another thread
-/// of a login process waits for all its children, and may have got the status.
-fn error_of(child: &mut Child) -> String {
-    let mut text = Vec::new();
-    if let Some(errors) = child.stderr.take() {
-        let _ = errors.take(ERROR_BYTES_MAX).read_to_end(&mut text);
+/// Waits until a program has ended, and returns what it had to say about an error; one that has not
+/// ended by then is killed. Another thread of a login process waits for all its children, and may
+/// have got the status.
+fn error_of(child: &mut Child, until: Instant) -> String {
+    let Some(mut errors) = child.stderr.take() else { return String::new() };
+    let read = read(&mut errors, ERROR_BYTES_MAX, until);
+    if read.is_err() {
+        // It has its standard error open, so it is this one.
+        let _ = child.kill();
     }
-    let text = String::from_utf8_lossy(&text).trim().to_owned();
-    match child.wait() {
-        Ok(status) if !status.success() && text.is_empty() => status.to_string(),
+    let status = child.wait();
+    let text = match read {
+        Ok(text) => String::from_utf8_lossy(&text).trim().to_owned(),
+        Err(why) => return why,
+    };
+    match status {
         Ok(status) if status.success() => String::new(),
+        Ok(status) if text.is_empty() => status.to_string(),
         _ => text,
     }
+}
+
+/// Reads up to so many bytes, or to the end.
+fn read(
+    from: &mut (impl Read + AsFd),
+    bytes_max: usize,
+    until: Instant,
+) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; bytes_max];
+    let mut count = 0;
+    while count < bytes_max {
+        let left = until.saturating_duration_since(Instant::now());
+        let left =
+            Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(from, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Err(format!("no answer for {} s", ANSWER_TIME_MAX.as_secs())),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.to_string()),
+        }
+        match from.read(&mut bytes[count..]) {
+            Ok(0) => break,
+            Ok(more) => count += more,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -239,5 +285,22 @@ mod tests {
         );
         assert_eq!(home.map(|home| home.version), None::<Version>, "no list of controllers");
         let _ = fs::remove_dir_all(&folder);
+    }
+
+    #[test]
+    fn a_command_that_does_not_answer_is_ended() {
+        let mut sleep = Command::new("sleep");
+        let mut child = start(sleep.arg("1000").stdin(Stdio::null())).unwrap();
+        let error = error_of(&mut child, Instant::now() + Duration::from_millis(10));
+        assert!(error.starts_with("no answer"), "{error}");
+        assert!(!child.wait().unwrap().success(), "it was killed");
+        let mut ends = Command::new("sh");
+        let mut child = start(ends.args(["-c", "echo no >&2; exit 1"])).unwrap();
+        assert_eq!(error_of(&mut child, Instant::now() + ANSWER_TIME_MAX), "no");
+        let mut child = start(Command::new("false").stdin(Stdio::null())).unwrap();
+        assert_eq!(error_of(&mut child, Instant::now() + ANSWER_TIME_MAX), "exit status: 1");
+        let mut warns = Command::new("sh");
+        let mut child = start(warns.args(["-c", "echo well >&2"])).unwrap();
+        assert_eq!(error_of(&mut child, Instant::now() + ANSWER_TIME_MAX), "");
     }
 }

@@ -4,7 +4,6 @@
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use super::*;
 use crate::limits::Limits;
@@ -184,9 +183,9 @@ fn empty_groups_are_removed_unless_their_login_may_still_need_them() {
             assert!(count % 3 == 0, "{name}: all or none");
             count > 0
         };
-        tree.remove_empty(UID, Ended::Except(&[names[2]]));
+        tree.remove_empty(Ended::Except(&[names[2]]));
         let first = names.iter().map(left).collect();
-        tree.remove_empty(UID, Ended::All);
+        tree.remove_empty(Ended::All);
         assert_eq!(names.iter().map(left).collect::<Vec<_>>(), [true, false, false, false]);
         first
     };
@@ -241,7 +240,7 @@ fn wait_until_gone(places: &Places, groups: &[PathBuf]) {
     while groups.iter().any(|group| group.exists()) {
         assert!(Instant::now() < until, "{groups:?} are left");
         thread::yield_now();
-        places.remove_empty(UID, Ended::All);
+        places.remove_empty(Ended::All);
     }
 }
 
@@ -353,7 +352,7 @@ fn the_kernel_moves_a_desktops_processes_and_no_others() {
     server.join().unwrap();
 
     drop((first, beside, outside, other));
-    places.remove_empty(UID, Ended::All);
+    places.remove_empty(Ended::All);
     wait_until_gone(&places, &[desktop, others.desktop, others.computes]);
 }
 
@@ -474,6 +473,11 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
     assert!(members(&groups.answers).unwrap().contains(&agent.pid()));
     assert_eq!(fs::read_to_string(groups.answers.join("cpu.weight")).unwrap(), "1000\n");
     let weight = slice.join("cpu.weight");
+    // Something else of the person, so that the slice outlives their desktops.
+    let mut stays = Command::new("systemd-run");
+    stays.args(["--scope", "--quiet", "--slice", &format!("user-{UID}.slice"), "sleep", "1000"]);
+    let stays = Sleeper(stays.stdin(Stdio::null()).spawn().unwrap());
+    groups.begin();
     wait_for_text(&weight, "1000\n");
 
     // Another login of the same user, whose desktop goes on while the first is not in use.
@@ -490,16 +494,16 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
     assert_eq!(others.handle(&request(PriorityGroup::Answers, other.pid())), Ok(()));
     wait_for_text(&weight, "1000\n");
 
+    others.end();
+    assert_eq!(groups.handle(&request(PriorityGroup::Computes, agent.pid())), Ok(()));
+    wait_for_text(&weight, "50\n");
+    groups.end();
+    wait_for_text(&weight, "100\n");
+
     let origin = places.origin_of(std::process::id()).unwrap();
     places.leave(agent.pid(), Some(&origin)).unwrap();
     assert_eq!(cpu_group(&groups, agent.pid()), origin);
     drop(other);
     wait_until_gone(&places, &[groups.desktop, others.desktop]);
-    places.remove_empty(UID, Ended::All);
-    // Without a scope that is delegated, the slice needs no weight, or is not there.
-    let until = Instant::now() + Duration::from_secs(10);
-    while fs::read_to_string(&weight).is_ok_and(|text| text != "100\n") {
-        assert!(Instant::now() < until, "the slice keeps its weight");
-        thread::yield_now();
-    }
+    drop(stays);
 }
