@@ -217,27 +217,32 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What is short, of memory first: that is what stalls typing for seconds. `is_closed`: the
-    /// last decision was that something is. While no desktop runs, nobody waits for processors or
+    /// What is short, of memory first: that is what stalls typing for seconds. `before`: what was
+    /// by the last decision. While no desktop runs, nobody waits for processors or
     /// disks: a backup at night refuses nobody.
     pub(crate) fn shortage(
         &self,
         admission: &Admission,
-        is_closed: bool,
+        before: Option<Shortage>,
         has_desktops: bool,
     ) -> Option<Shortage> {
-        let is_high = |part: Part, bounds: &Bounds| {
-            part >= if is_closed { bounds.open } else { bounds.close }
+        let is_high = |part: Part, bounds: &Bounds, of: Shortage| {
+            part >= if before == Some(of) { bounds.open } else { bounds.close }
         };
         let lacks = |memory: &Memory| {
             let least = AVAILABLE_MIN.min(memory.total / AVAILABLE_PART);
             let least = admission.memory.unwrap_or(least);
             // A quarter more before it opens again.
-            memory.available < if is_closed { least.saturating_add(least / 4) } else { least }
+            memory.available
+                < if before == Some(Shortage::Memory) {
+                    least.saturating_add(least / 4)
+                } else {
+                    least
+                }
         };
         let waits_for_memory = |memory: &Pressure| {
-            is_high(memory.some.ten, &MEMORY_SOME)
-                || memory.full.is_some_and(|full| is_high(full.ten, &MEMORY_FULL))
+            is_high(memory.some.ten, &MEMORY_SOME, Shortage::Memory)
+                || memory.full.is_some_and(|full| is_high(full.ten, &MEMORY_FULL, Shortage::Memory))
         };
         if self.available.as_ref().is_some_and(lacks)
             || self.memory.as_ref().is_some_and(waits_for_memory)
@@ -249,13 +254,14 @@ impl Reading {
                 Whose::Machine => &MACHINE_SOME,
                 Whose::Foreground => &FOREGROUND_SOME,
             };
-            is_high(pressure.some.sixty, bounds)
+            is_high(pressure.some.sixty, bounds, Shortage::Processors)
         };
         if has_desktops && self.processors.as_ref().is_some_and(waits_for_processors) {
             return Some(Shortage::Processors);
         }
         let full = self.disks.and_then(|disks| disks.full);
-        let waits_for_disks = full.is_some_and(|full| is_high(full.sixty, &DISKS_FULL));
+        let waits_for_disks =
+            full.is_some_and(|full| is_high(full.sixty, &DISKS_FULL, Shortage::Disks));
         (has_desktops && waits_for_disks).then_some(Shortage::Disks)
     }
 }
@@ -321,8 +327,8 @@ mod tests {
         Some(Pressure { some: of(some), full: Some(of(full)) })
     }
 
-    fn short(reading: &Reading, is_closed: bool) -> Option<Shortage> {
-        reading.shortage(&Admission::default(), is_closed, true)
+    fn short(reading: &Reading, before: Option<Shortage>) -> Option<Shortage> {
+        reading.shortage(&Admission::default(), before, true)
     }
 
     #[test]
@@ -357,12 +363,16 @@ mod tests {
             ),
         ];
         for (high, between, low, shortage) in cases {
-            assert_eq!(short(&high, false), Some(shortage), "{high:?}");
-            assert_eq!(short(&between, false), None, "{between:?}");
-            assert_eq!(short(&between, true), Some(shortage), "{between:?}");
-            assert_eq!(short(&low, true), None, "{low:?}");
+            assert_eq!(short(&high, None), Some(shortage), "{high:?}");
+            assert_eq!(short(&between, None), None, "{between:?}");
+            for before in [Shortage::Memory, Shortage::Processors, Shortage::Disks] {
+                let expected = (before == shortage).then_some(shortage);
+                assert_eq!(short(&between, Some(before)), expected, "{between:?}");
+            }
+            assert_eq!(short(&low, Some(shortage)), None, "{low:?}");
         }
-        assert_eq!(short(&Reading::default(), true), None, "a kernel that tells nothing");
+        let nothing = short(&Reading::default(), Some(Shortage::Memory));
+        assert_eq!(nothing, None, "a kernel that tells nothing");
     }
 
     #[test]
@@ -373,10 +383,10 @@ mod tests {
             ..Reading::default()
         };
         let admission = Admission::default();
-        assert_eq!(busy.shortage(&admission, false, false), None);
-        assert_eq!(busy.shortage(&admission, false, true), Some(Shortage::Processors));
+        assert_eq!(busy.shortage(&admission, None, false), None);
+        assert_eq!(busy.shortage(&admission, None, true), Some(Shortage::Processors));
         let full = Reading { memory: pressure(WHOLE, WHOLE), ..busy };
-        assert_eq!(full.shortage(&admission, false, false), Some(Shortage::Memory));
+        assert_eq!(full.shortage(&admission, None, false), Some(Shortage::Memory));
     }
 
     #[test]
@@ -385,10 +395,10 @@ mod tests {
             available: Some(Memory { total, available }),
             ..Reading::default()
         };
-        assert_eq!(short(&has(1 << 30, 128 << 20), false), None);
-        assert_eq!(short(&has(1 << 30, (128 << 20) - 1), false), Some(Shortage::Memory));
+        assert_eq!(short(&has(1 << 30, 128 << 20), None), None);
+        assert_eq!(short(&has(1 << 30, (128 << 20) - 1), None), Some(Shortage::Memory));
         let admission = Admission { memory: Some(4 << 30), ..Admission::default() };
-        let short = |available| has(64 << 30, available).shortage(&admission, false, false);
+        let short = |available| has(64 << 30, available).shortage(&admission, None, false);
         assert_eq!(short((4 << 30) - 1), Some(Shortage::Memory));
         assert_eq!(short(4 << 30), None);
     }

@@ -188,7 +188,7 @@ impl Admits {
         }
         let Admits { admission, sources, file, ticket } = self;
         let (reading, had_ticket) = (sources.read(), *ticket);
-        let shortage = |is_closed| reading.shortage(admission, is_closed, has_desktops);
+        let shortage = |before| reading.shortage(admission, before, has_desktops);
         let decided = file
             .change(|line, now| line.ask(admission.policy, ticket, uid, shortage, now))
             .unwrap_or_else(|error| {
@@ -309,7 +309,7 @@ mod tests {
         fake.set("memory", "0.00");
         assert!(v1.note().unwrap().contains("control groups"));
         fake.set("cpu", "100.00");
-        assert_eq!(v1.read().shortage(&Admission::default(), true, true), Some(Shortage::Memory));
+        assert_eq!(v1.read().shortage(&Admission::default(), None, true), Some(Shortage::Memory));
         assert_eq!(v1.read().processors, None);
     }
 

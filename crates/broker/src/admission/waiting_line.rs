@@ -108,13 +108,13 @@ impl WaitingLine {
     }
 
     /// Decides for who asks now, who may have a ticket, or gets one. `shortage` says what is short;
-    /// its argument is whether something was before.
+    /// its argument is what was before.
     pub(crate) fn ask(
         &mut self,
         policy: Policy,
         ticket: &mut Option<Ticket>,
         uid: u32,
-        shortage: impl FnOnce(bool) -> Option<Shortage>,
+        shortage: impl FnOnce(Option<Shortage>) -> Option<Shortage>,
         now: u64,
     ) -> Decision {
         self.drop_gone(now);
@@ -136,12 +136,9 @@ impl WaitingLine {
         short_of: Option<Shortage>,
         now: u64,
     ) -> Decision {
-        let is_own = |place: &Place| ticket.is_some_and(|Ticket(ticket)| place.ticket == ticket);
-        let at = self.places.iter().position(is_own);
-        if at.is_none() {
-            // One that has gone: its person is new again.
-            *ticket = None;
-        }
+        // A person has one place, whichever of their logins asks. One that has gone is new again.
+        let at = self.places.iter().position(|place| place.uid == uid);
+        *ticket = at.map(|at| Ticket(self.places[at].ticket));
         let waited = at.map(|at| now - self.places[at].since);
         // The next in line, and what was started last has shown what it takes.
         let is_due = at.unwrap_or(self.places.len()) == 0
@@ -156,16 +153,14 @@ impl WaitingLine {
             }
             return Decision::Admit;
         }
-        if let Some(at) = at.filter(|_| waited.is_some_and(|waited| waited >= WAIT_MS_MAX)) {
+        // Where nothing is short, it goes on one after the other.
+        let is_over = waited.is_some_and(|waited| waited >= WAIT_MS_MAX);
+        if let (Some(at), Some(short_of), true) = (at, short_of, is_over) {
             self.places.remove(at);
             *ticket = None;
-            let why = match short_of {
-                Some(short_of) => format!("this server still {short_of}"),
-                None => "others were before you".to_owned(),
-            };
             return self.refuse(format!(
-                "You have waited for {} minutes, and {why}. Try again later, or ask its \
-                 administrator.",
+                "You have waited for {} minutes, and this server still {short_of}. Try again \
+                 later, or ask its administrator.",
                 WAIT_MS_MAX / 60_000
             ));
         }
@@ -197,11 +192,11 @@ impl WaitingLine {
 
     fn judge(
         &mut self,
-        shortage: impl FnOnce(bool) -> Option<Shortage>,
+        shortage: impl FnOnce(Option<Shortage>) -> Option<Shortage>,
         now: u64,
     ) -> Option<Shortage> {
         let is_remembered = now - self.door.asked < REMEMBERED_MS;
-        let short_of = shortage(self.door.short_of.is_some() && is_remembered);
+        let short_of = shortage(self.door.short_of.filter(|_| is_remembered));
         self.door = Door { short_of, asked: now, ..self.door };
         short_of
     }
@@ -284,7 +279,7 @@ mod tests {
     use super::*;
 
     /// Memory is short, or is not.
-    fn short(is_short: bool) -> impl FnOnce(bool) -> Option<Shortage> {
+    fn short(is_short: bool) -> impl FnOnce(Option<Shortage>) -> Option<Shortage> {
         move |_| is_short.then_some(Shortage::Memory)
     }
 
@@ -327,8 +322,8 @@ mod tests {
         let mut line = WaitingLine::default();
         let mut was_closed = |is_short: bool, now| {
             let mut before = false;
-            let shortage = |is_closed| {
-                before = is_closed;
+            let shortage = |short_of: Option<Shortage>| {
+                before = short_of.is_some();
                 is_short.then_some(Shortage::Memory)
             };
             line.ask(Policy::Refuse, &mut None, 7, shortage, now);
@@ -397,6 +392,39 @@ mod tests {
             assert_eq!(person.ticket, None);
         }
         assert_eq!((line.refused, line.waited, line.count(now)), (2, 0, 0));
+    }
+
+    #[test]
+    fn who_is_far_behind_waits_on_while_nothing_is_short() {
+        let mut line = WaitingLine::default();
+        let mut people: Vec<Person> = (0..40).map(|uid| Person { uid, ticket: None }).collect();
+        people.iter_mut().for_each(|person| _ = person.ask(&mut line, true, START));
+        let (mut now, mut admitted) = (START, 0);
+        while admitted < 40 {
+            now += ASK_MS;
+            assert!(now - START < 41 * SETTLE_MS, "{admitted} were admitted");
+            let asks = people.iter_mut().filter(|person| person.ticket.is_some());
+            for person in asks {
+                match person.ask(&mut line, false, now) {
+                    Decision::Admit => admitted += 1,
+                    Decision::Wait(_) => {}
+                    Decision::Refuse(text) => panic!("{text}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_person_has_one_place_however_often_they_have_logged_in() {
+        let mut line = WaitingLine::default();
+        let [mut here, mut there] = [7, 7].map(|uid| Person { uid, ticket: None });
+        let mut otto = Person { uid: 8, ticket: None };
+        assert_eq!(here.waits(&mut line, true, START), 0);
+        assert_eq!(there.waits(&mut line, true, START), 0);
+        assert_eq!(otto.waits(&mut line, true, START), 1);
+        assert_eq!((line.count(START), here.ticket), (2, there.ticket));
+        assert_eq!(there.ask(&mut line, false, START + 1), Decision::Admit);
+        assert_eq!(here.waits(&mut line, false, START + 1), 1, "the next desktop is behind Otto");
     }
 
     #[test]
