@@ -16,7 +16,8 @@ use tracing::debug;
 use crate::limits::Rates;
 use division::Division;
 
-/// A session is told a share that differs by this part of what it was told last, or more.
+/// A session is told a share that is more by this part of what it was told last, and any that is
+/// less: all together must not send more than the link carries.
 const TOLD_PART: u64 = 32;
 
 /// The uplink of the host.
@@ -47,7 +48,8 @@ impl State {
         }
         for (&viewer, teller) in &mut self.tellers {
             let share = self.division.share(viewer);
-            if share.abs_diff(teller.told) <= teller.told / TOLD_PART {
+            let told = teller.told;
+            if share == told || share > told && share - told <= told / TOLD_PART {
                 continue;
             }
             teller.told = share;

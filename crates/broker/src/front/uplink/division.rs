@@ -26,12 +26,16 @@ const AHEAD_MAX: u64 = 2_000;
 /// once further ahead.
 const SMALL_BYTES: u64 = 2 * 1024;
 const SMALL_READS: u64 = 2;
-/// How far ahead of its own limit a desktop may be: more than its session, which limits itself.
+/// How far ahead of its own limit a desktop may be, or by so many bytes if they take longer: more
+/// than its session, which limits itself (`session-core/src/delivery/rate_limit.rs`).
 const DESKTOP_AHEAD_MAX: u64 = 10_000;
-/// A datagram never waits. It is lost if the link is so far ahead, and its desktop has had so many
-/// bytes more than others: a session that does as it is told is never there.
+const DESKTOP_AHEAD_BYTES: u64 = 8 * 1024;
+/// And with datagrams, which never wait: sound and input responses have a reserve.
 const DATAGRAM_AHEAD_MAX: u64 = 20_000;
-const DATAGRAM_BYTES_MAX: u64 = 16 * 1024;
+const DATAGRAM_AHEAD_BYTES: u64 = 20 * 1024;
+/// A datagram is lost if others wait, or the link is ahead by [`DATAGRAM_AHEAD_MAX`], and its desktop
+/// has had so many bytes more than others: a session that does as it is told is never there.
+const DATAGRAM_BYTES_MAX: u64 = 32 * 1024;
 /// The most that is taken from a session at once takes this long on the link; at least a packet is.
 const READ_TIME: u64 = 1_000;
 const READ_BYTES_MIN: u64 = 1_300;
@@ -78,6 +82,11 @@ struct Viewer {
 enum Sent {
     InTurn,
     OutOfTurn,
+}
+
+/// What bytes take at a rate.
+fn time_of(bytes: u64, rate: u64) -> u64 {
+    bytes.saturating_mul(1_000_000) / rate
 }
 
 fn percent(rate: u64, percent: u64) -> u64 {
@@ -159,7 +168,19 @@ impl Division {
     /// How far ahead of the link small ones may go.
     fn small_ahead_max(&self) -> u64 {
         let bytes = SMALL_READS * wire_bytes(self.read_bytes() as u64);
-        AHEAD_MAX + self.link.map_or(0, |rate| bytes.saturating_mul(1_000_000) / rate)
+        AHEAD_MAX + self.link.map_or(0, |rate| time_of(bytes, rate))
+    }
+
+    /// How far ahead of its own limit a desktop may be.
+    fn desktop_ahead_max(&self) -> u64 {
+        let bytes = self.of_desktop.map_or(0, |rate| time_of(DESKTOP_AHEAD_BYTES, rate));
+        bytes.max(DESKTOP_AHEAD_MAX)
+    }
+
+    /// The same with datagrams.
+    fn datagram_ahead_max(&self) -> u64 {
+        let bytes = self.of_desktop.map_or(0, |rate| time_of(DATAGRAM_AHEAD_BYTES, rate));
+        self.desktop_ahead_max() + bytes.max(DATAGRAM_AHEAD_MAX)
     }
 
     /// So many bytes are there for a viewer. True: they go now. Otherwise it waits until
@@ -198,8 +219,9 @@ impl Division {
         let link = self.link.map_or(0, |rate| self.queue.room_at(0, AHEAD_MAX, rate));
         let of = |viewer: &u64| {
             let desktop = &self.desktops[&self.viewers[viewer].desktop];
-            let limit =
-                self.of_desktop.map_or(0, |rate| desktop.queue.room_at(0, DESKTOP_AHEAD_MAX, rate));
+            let limit = self
+                .of_desktop
+                .map_or(0, |rate| desktop.queue.room_at(0, self.desktop_ahead_max(), rate));
             limit.max(link)
         };
         self.waiting.iter().map(of).min()
@@ -209,13 +231,15 @@ impl Division {
     pub(super) fn admits_datagram(&mut self, viewer: u64, bytes: u64, now: u64) -> bool {
         let Some(it) = self.viewers.get(&viewer) else { return true };
         let desktop = &self.desktops[&it.desktop];
-        let has_more = desktop.had > self.virtual_time.saturating_add(DATAGRAM_BYTES_MAX);
-        if has_more && self.queue.delay(now) > DATAGRAM_AHEAD_MAX
-            || desktop.queue.delay(now) > DESKTOP_AHEAD_MAX + DATAGRAM_AHEAD_MAX
-        {
+        // On a fast link one turn is as much already.
+        let more = DATAGRAM_BYTES_MAX.max(SMALL_READS * wire_bytes(self.read_bytes() as u64));
+        let has_more = desktop.had > self.virtual_time.saturating_add(more);
+        let others_wait = !self.waiting.is_empty() || self.queue.delay(now) > DATAGRAM_AHEAD_MAX;
+        if has_more && others_wait || desktop.queue.delay(now) > self.datagram_ahead_max() {
             return false;
         }
-        self.count(viewer, wire_bytes(bytes), Sent::OutOfTurn, now);
+        // An empty one is a packet too.
+        self.count(viewer, wire_bytes(bytes.max(1)), Sent::OutOfTurn, now);
         true
     }
 
@@ -229,7 +253,7 @@ impl Division {
     /// The desktop's own limit lets its viewers' bytes go.
     fn is_within_limit(&self, viewer: u64, now: u64) -> bool {
         let desktop = &self.desktops[&self.viewers[&viewer].desktop];
-        desktop.queue.delay(now) <= DESKTOP_AHEAD_MAX
+        desktop.queue.delay(now) <= self.desktop_ahead_max()
     }
 
     fn spend(&mut self, viewer: u64, now: u64) {

@@ -288,3 +288,35 @@ fn a_datagram_is_lost_only_of_a_desktop_that_has_sent_far_too_many() {
     let now = now + SECOND;
     assert!((0..10).all(|_| host.division.admits_datagram(1, 1_200, now)));
 }
+
+#[test]
+fn a_flood_of_datagrams_holds_up_nobody_else() {
+    let mut host = Host::with_uplink();
+    host.enter(1, "flood", Sends::Nothing);
+    host.enter(2, "shown", Sends::All);
+    let (mut lost, mut went) = (0, 0);
+    for _ in 0..SECOND / STEP {
+        host.run(STEP);
+        // Ten times what the link carries, the half of it empty.
+        for bytes in [1_200, 1_200, 0, 0] {
+            match host.division.admits_datagram(1, bytes, host.now) {
+                true => went += wire_bytes(bytes.max(1)),
+                false => lost += 1,
+            }
+        }
+    }
+    assert!(lost > 0);
+    let shown = host.bytes(2, SECOND / 2);
+    assert!(shown > LINK / 2 / 100 * 45, "{shown} bytes of half a second, and {went} of the flood");
+}
+
+#[test]
+fn a_slow_desktop_loses_no_input_response() {
+    // 500 kbit/s.
+    let mut host = Host::new(Rates { uplink: None, session: Some(62_500) });
+    host.enter(1, "desk", Sends::ItsShare);
+    for _ in 0..20 {
+        host.run(SECOND / 10);
+        assert!((0..4).all(|_| host.division.admits_datagram(1, 1_200, host.now)));
+    }
+}
