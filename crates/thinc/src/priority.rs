@@ -220,10 +220,8 @@ impl Priority {
         self.was_typed.retain(|&pid| table.get(pid).is_some());
         self.groups.retain(&table);
         let servers: Vec<u32> = servers.iter().copied().chain(self.manager).collect();
-        // What is nice pages out no less.
-        let memory = self
-            .groups
-            .moves_all()
+        // What is nice pages out no less, and where nothing can be held, it would only be slow.
+        let memory = (self.groups.moves_all() && matches!(self.memory, Some(Ok(()))))
             .then(|| Memory { machine: machine(), page_bytes: rustix::param::page_size() as u64 });
         let mut moves = self.plan.update(&Input {
             table: &table,

@@ -5,7 +5,8 @@
 //!
 //! process_madvise(2) would do it with fewer calls, but takes CAP_SYS_NICE and unsafe code, and
 //! leaves a page fault to each page. A supervisor may read its descendants' memory, of its own user
-//! (ptrace(2), "ptrace access mode checking"); a process that forbids that is left alone.
+//! (ptrace(2), "ptrace access mode checking"); a process that forbids that is left alone, as those
+//! of thinc do.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -128,6 +129,9 @@ fn bring_back(processes: &[u32], bytes: u64) -> BroughtBack {
         };
         let readers: Vec<_> = (0..THREADS).map(|_| reader()).collect();
         for &pid in processes {
+            if budget.is_spent() || began.elapsed() >= TIME_MAX {
+                break;
+            }
             // A number that was given away meanwhile is another process, mostly not of this user;
             // else its pages come back for nothing.
             match find(pid, &mut budget, began, &mut |piece| pieces.send(piece).is_ok()) {
@@ -198,7 +202,8 @@ fn read_pieces(pieces: &Mutex<Receiver<Piece>>, page_bytes: u64, began: Instant)
         let next = pieces.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Piece { memory, addresses }) = next else { return read };
         if began.elapsed() < TIME_MAX {
-            let bytes = addresses.step_by(page_bytes as usize).filter(|&address| {
+            let pages = addresses.step_by(page_bytes as usize);
+            let bytes = pages.take_while(|_| began.elapsed() < TIME_MAX).filter(|&address| {
                 // A page that is gone is an error.
                 memory.read_at(&mut [0], address).is_ok_and(|count| count == 1)
             });
