@@ -144,14 +144,19 @@ impl Figures {
     }
 }
 
-/// The share at the end of the file; `None` if none was written.
-fn decode_share(bytes: &[u8; FILE_BYTES]) -> Option<u64> {
+/// The share at the end of the file, if one was written; `None`: a write was in progress.
+fn decode_share(bytes: &[u8; FILE_BYTES]) -> Option<Option<u64>> {
     let word = |at: usize| {
         let bytes = bytes[8 * at..8 * at + 8].try_into().expect("it is as long as a word");
         u64::from_ne_bytes(bytes)
     };
     let (share, check) = (word(WORDS), word(WORDS + 1));
-    (share > 0 && check == checksum(&[share])).then(|| share.min(NUMBER_MAX))
+    match (share, check) {
+        (0, 0) => Some(None),
+        (share, check) => {
+            (share > 0 && check == checksum(&[share])).then(|| Some(share.min(NUMBER_MAX)))
+        }
+    }
 }
 
 /// Tells a block that was read while it was written; it protects against nothing else.
@@ -383,7 +388,7 @@ impl RelayedPath {
                 }
             }
             let block = bytes.first_chunk().expect("the file is longer");
-            Some((Figures::decode(block)?, decode_share(&bytes)))
+            Some((Figures::decode(block)?, decode_share(&bytes)?))
         })
     }
 
@@ -582,7 +587,7 @@ mod tests {
         publication.publish(Some(measured));
         assert_eq!(path.info(), Some(PathInfo { share: Some(2_500_000), ..measured }));
         publication.file.write_all_at(&[7], 8 * WORDS as u64).unwrap();
-        assert_eq!(path.info(), Some(measured), "a write was in progress");
+        assert_eq!(path.info(), None, "a write is in progress");
         // As a front of an older version leaves it.
         publication.file.set_len(8 * WORDS as u64).unwrap();
         assert_eq!(path.info(), Some(measured));

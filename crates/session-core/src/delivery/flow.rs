@@ -306,13 +306,15 @@ impl Flow {
 
     fn change_limit(&mut self, change: impl FnOnce(&mut RateLimit)) {
         let before = self.limit.rate();
+        let was_reached = self.reaches_limit((self.rates.best() * 1e6) as u64);
         change(&mut self.limit);
         let rises = match (before, self.limit.rate()) {
             (Some(before), Some(after)) => after as f64 > before as f64 * STARTUP_GROWTH,
             (before, None) => before.is_some(),
             (None, Some(_)) => false,
         };
-        if rises && !self.startup.is_open() {
+        // A path that is slower than the old limit is not faster for the new one.
+        if rises && was_reached && !self.startup.is_open() {
             self.startup.begin(self.rates.best());
         }
     }

@@ -99,8 +99,11 @@ impl Viewer {
                 && !self.delivery.flow.may_send_real_time(now);
         let oldest = self.pending.queue.oldest().filter(|_| !blocked && !self.is_due(idle, now));
         let rest = self.pending.videos.rests_at(now).filter(|_| !self.quality.refresh.is_empty());
+        // Under a limit there may be no room although everything was acknowledged.
+        let doubts = doubt.is_some_and(|due| due <= now || self.pending.barriers.is_draining());
         let doubt = doubt.filter(|&due| due > now);
-        let waits = self.delivery.ledger.unsent_len() > 0
+        let waits = doubts
+            || self.delivery.ledger.unsent_len() > 0
             || !self.pending.queue.is_empty() && self.is_due(idle, now)
             || lossy.is_some_and(|due| due <= now);
         let lossy = lossy.filter(|&due| due > now);

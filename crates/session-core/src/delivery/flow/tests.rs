@@ -313,6 +313,16 @@ fn when_a_limit_rises_the_path_is_searched_again() {
 }
 
 #[test]
+fn a_limit_above_the_path_may_rise_without_a_search() {
+    let mut path = TestPath::new(true);
+    path.flow.set_session_share(Some(2 * RATE));
+    path.saturate(3_000_000);
+    assert!(!path.flow.startup.is_open());
+    path.flow.set_session_share(Some(4 * RATE));
+    assert!(!path.flow.startup.is_open(), "the path carries no more");
+}
+
+#[test]
 fn a_hosts_share_is_a_limit_until_the_host_says_another() {
     let mut path = TestPath::new(true);
     let stats = PathStats {
