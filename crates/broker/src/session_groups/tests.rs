@@ -497,13 +497,14 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
     others.end();
     assert_eq!(groups.handle(&request(PriorityGroup::Computes, agent.pid())), Ok(()));
     wait_for_text(&weight, "50\n");
+    drop(other);
+    wait_until_gone(&places, &[others.desktop]);
     groups.end();
     wait_for_text(&weight, "100\n");
 
     let origin = places.origin_of(std::process::id()).unwrap();
     places.leave(agent.pid(), Some(&origin)).unwrap();
     assert_eq!(cpu_group(&groups, agent.pid()), origin);
-    drop(other);
-    wait_until_gone(&places, &[groups.desktop, others.desktop]);
+    wait_until_gone(&places, &[groups.desktop]);
     drop(stays);
 }

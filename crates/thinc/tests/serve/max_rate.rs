@@ -108,7 +108,7 @@ fn time_of_two(configuration: &str, bytes: usize) -> Duration {
     let broker = Broker::with_config(|_| configuration.to_owned());
     let accounts = [broker.account(), broker.account()];
     for account in &accounts {
-        let script = painter(Path::new("/nonexistent"));
+        let script = painter(Path::new("/nonexistent/stop"));
         let line = format!("xterm -geometry 150x50+0+0 -e sh -c '{script}'");
         let body = json!({ "what": { "program": line }, "name": "paint" });
         assert_eq!(started(&start_chosen(&logged_in(&broker, account), &body)), "paint");
