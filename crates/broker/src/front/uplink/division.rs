@@ -34,7 +34,8 @@ const DESKTOP_AHEAD_BYTES: u64 = 8 * 1024;
 const DATAGRAM_AHEAD_MAX: u64 = 20_000;
 const DATAGRAM_AHEAD_BYTES: u64 = 20 * 1024;
 /// A datagram is lost if others wait, or the link is ahead by [`DATAGRAM_AHEAD_MAX`], and its
-/// desktop has had so many bytes more than others: a session that does as it is told is never there.
+/// desktop has had so many bytes more than others: a session that does as it is told is never
+/// there.
 const DATAGRAM_BYTES_MAX: u64 = 32 * 1024;
 /// The most that is taken from a session at once takes this long on the link; at least a packet is.
 const READ_TIME: u64 = 1_000;
