@@ -314,6 +314,11 @@ async function start(what?: string): Promise<void> {
   error.textContent = say("notStarted", reason);
 }
 
+/** The server gives up a place that nobody asks for in this time; until then a restart of it, or a
+ * change of networks, costs none. */
+const PLACE_KEPT_MS = 20_000;
+const RETRY_MS = 1000;
+
 /**
  * The answer once the desktop has started, or cannot. While the server is short of something, the
  * person reads how many wait before them; who stops asking loses their place.
@@ -322,22 +327,27 @@ async function startInTurn(what?: string): Promise<Response | undefined | "stopp
   const stop = new AbortController();
   stopWaiting.onclick = () => stop.abort();
   let known: number | undefined;
+  let askedMs = performance.now();
   for (;;) {
+    // Who knows their place is answered once that has changed, or after some seconds.
+    const path = known === undefined ? "start?waits" : `start?waits=${known}`;
+    let ahead: number;
     try {
-      // Who knows their place is answered once that has changed, or after some seconds.
-      const path = known === undefined ? "start" : `start?waits=${known}`;
       const response = await request(path, "POST", what, stop.signal);
       if (response?.status !== 202) return response;
-      const { ahead } = (await response.json()) as { ahead: number };
-      if (ahead === known) continue;
-      known = ahead;
-      show(undefined, say("waiting"), ahead === 0 ? say("isNext") : say("isBehind", ahead));
-      stopWaiting.hidden = false;
-      stopWaiting.disabled = false;
+      ({ ahead } = (await response.json()) as { ahead: number });
     } catch (reason) {
       if (stop.signal.aborted) return "stopped";
-      throw reason;
+      if (known === undefined || performance.now() - askedMs > PLACE_KEPT_MS) throw reason;
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      continue;
     }
+    askedMs = performance.now();
+    if (ahead === known) continue;
+    known = ahead;
+    show(undefined, say("waiting"), ahead === 0 ? say("isNext") : say("isBehind", ahead));
+    stopWaiting.hidden = false;
+    stopWaiting.disabled = false;
   }
 }
 

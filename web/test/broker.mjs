@@ -33,9 +33,10 @@ let accounts = 0;
 
 /**
  * A broker, and an account whose desktop is a terminal that writes what is typed to a file. What
- * everybody reads before a login is this banner; its figures are at this port.
+ * everybody reads before a login is this banner; its figures are at this port. `lines` are further
+ * ones of its configuration, `own` is its own environment.
  */
-export async function start(t, banner, metrics) {
+export async function start(t, banner, metrics, lines = "", own = {}) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-broker-"));
   chmodSync(folder, 0o755);
   accounts += 1;
@@ -85,7 +86,8 @@ export async function start(t, banner, metrics) {
   const bannerFile = join(folder, "banner");
   const config =
     (banner === undefined ? "" : `banner = "${bannerFile}"\n`) +
-    (metrics === undefined ? "" : `metrics = "127.0.0.1:${metrics}"\n`);
+    (metrics === undefined ? "" : `metrics = "127.0.0.1:${metrics}"\n`) +
+    lines;
   if (banner !== undefined) writeFileSync(bannerFile, banner);
   writeFileSync(join(folder, "broker.toml"), config);
   words.push("--config", join(folder, "broker.toml"));
@@ -95,7 +97,7 @@ export async function start(t, banner, metrics) {
     "sh",
     ["-c", 'exec "$@" > "$0" 2>&1', out, join(folder, "bin/thinc"), ...words],
     {
-      env: { ...process.env, THINC_DRIVER_DIR: join(folder, "bin") },
+      env: { ...process.env, THINC_DRIVER_DIR: join(folder, "bin"), ...own },
       stdio: "ignore",
     },
   );

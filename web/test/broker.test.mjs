@@ -5,7 +5,9 @@
 // browser.test.mjs needs.
 
 import assert from "node:assert/strict";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { barriers, logIn, PASSWORD, shown, skip, start } from "./broker.mjs";
@@ -481,6 +483,46 @@ test("a guest without an account sees a desktop, and types when its owner lets t
   await late.keyboard.type("Cy");
   await late.keyboard.press("Enter");
   await late.getByText("The invitation was used, has ended").waitFor();
+});
+
+test("a person waits in line while memory is short, whatever restarts, and then works", async (t) => {
+  // The broker reads the kernel's figures here.
+  const pressures = mkdtempSync(join(tmpdir(), "thinc-web-pressure-"));
+  t.after(() => rmSync(pressures, { recursive: true, force: true }));
+  const write = (name, text) => {
+    // A reader finds the old text or the new one.
+    writeFileSync(join(pressures, "new"), text);
+    renameSync(join(pressures, "new"), join(pressures, name));
+  };
+  const set = (name, percent) =>
+    write(name, `some avg10=${percent} avg60=0.00 avg300=0.00 total=1\n`);
+  set("cpu", "0.00");
+  set("io", "0.00");
+  set("memory", "40.00");
+  write("meminfo", "MemTotal:       16000000 kB\nMemAvailable:    8000000 kB\n");
+  const { user, typed, url, kill } = await start(t, undefined, undefined, 'admission = "queue"\n', {
+    THINC_PRESSURE_DIR: pressures,
+  });
+  const page = await openTab(browser);
+  await page.goto(url);
+  await logIn(page, user, PASSWORD);
+  const isNext = page.getByText("Yours is the next.");
+  await isNext.waitFor();
+  assert.deepEqual(await barriers(page), []);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("heading", { name: `Desktops of ${user}` }).waitFor();
+  await page.getByRole("button", { name: "Start a desktop" }).click();
+  await isNext.waitFor();
+  kill("nobody", "broker-part front");
+  // Asked by the page itself, whose place the next front knows.
+  await page.waitForResponse((response) => response.url().includes("start?waits=0"));
+  await isNext.waitFor();
+  set("memory", "0.00");
+  await shown(page);
+  await fileHas(typed, () => true);
+  await page.keyboard.type("hello");
+  await page.keyboard.press("Enter");
+  assert.equal(await fileHas(typed, (text) => text.endsWith("\n") && text), "hello\n");
 });
 
 test("a person logs in with Firefox", async (t) => {
