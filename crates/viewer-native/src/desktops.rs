@@ -191,7 +191,8 @@ impl<'a> Account<'a> {
     fn start_in_turn(&self, body: &str) -> Result<Answer, ConnectError> {
         let (until, mut told) = (Instant::now() + WAIT_MAX, None);
         loop {
-            let path = told.map_or("/start".to_owned(), |ahead| format!("/start?waits={ahead}"));
+            let path =
+                told.map_or("/start?waits".to_owned(), |ahead| format!("/start?waits={ahead}"));
             let answer = self.ask("POST", &path, body)?;
             if answer.status != 202 {
                 return Ok(answer);
@@ -387,8 +388,12 @@ mod tests {
         let account =
             Account { send: Box::new(send), tell: Box::new(tell), wait_pause: Duration::ZERO };
         assert_eq!(account.start(None, None).unwrap(), "new");
-        let wanted =
-            ["POST /start", "POST /start?waits=2", "POST /start?waits=2", "POST /start?waits=0"];
+        let wanted = [
+            "POST /start?waits",
+            "POST /start?waits=2",
+            "POST /start?waits=2",
+            "POST /start?waits=0",
+        ];
         assert_eq!(*asked.borrow(), wanted);
         let told = told.borrow();
         assert_eq!(told.len(), 2, "{told:?}");
@@ -410,7 +415,7 @@ mod tests {
                     (200, String::new())
                 }
                 "/sessions" => (200, list.to_owned()),
-                "/start" => (200, r#"{"name":"new"}"#.to_owned()),
+                "/start?waits" => (200, r#"{"name":"new"}"#.to_owned()),
                 "/desk/two/rename" => (409, "it is called\u{1b} so already".to_owned()),
                 _ => (204, String::new()),
             };
@@ -460,7 +465,7 @@ mod tests {
             chosen(&account, &DesktopChoice::List, &["n work xterm -e top"]).0.unwrap(),
             "new"
         );
-        let body = r#"POST /start {"name":"work","what":{"program":"xterm -e top"}}"#;
+        let body = r#"POST /start?waits {"name":"work","what":{"program":"xterm -e top"}}"#;
         assert_eq!(asked.borrow().last().unwrap(), body);
         assert_eq!(chosen(&account, &DesktopChoice::List, &[""]).0.unwrap(), "one");
         assert!(chosen(&account, &DesktopChoice::Any, &[]).0.is_err());
@@ -474,7 +479,7 @@ mod tests {
         assert!(chosen(&one, &DesktopChoice::List, &["1"]).1.contains("Desktops of anna"));
         let none = account(&asked, r#"{"user":"anna","sessions":[]}"#);
         assert_eq!(chosen(&none, &DesktopChoice::Any, &[]).0.unwrap(), "new");
-        assert_eq!(asked.borrow().last().unwrap(), "POST /start ");
+        assert_eq!(asked.borrow().last().unwrap(), "POST /start?waits ");
         assert!(chosen(&none, &DesktopChoice::List, &[]).0.is_err());
         let two = account(&asked, TWO);
         let named = |name: &str| chosen(&two, &DesktopChoice::Named(name.to_owned()), &[]).0;

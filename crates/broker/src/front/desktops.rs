@@ -16,6 +16,7 @@ use tracing::warn;
 
 use super::http::{Connection, unauthorized, with_text};
 use super::logins::{Login, Logins};
+use super::relay::reason_of;
 use super::viewers::ShownAt;
 use crate::agent::{
     AgentAnswer, AgentRequest, CHOICES_MAX, CHOSEN_BYTES_MAX, Chosen, DesktopInfo, SESSIONS_MAX,
@@ -55,10 +56,14 @@ fn chosen(body: &[u8]) -> Result<Option<StartBody>, &'static str> {
     }
 }
 
-/// How many wait before this person, as they know it: `waits=NUMBER`. They are answered once that
-/// changes, or their desktop has started.
-fn known_place(query: Option<&str>) -> Option<u32> {
-    query?.strip_prefix("waits=")?.parse().ok()
+/// What a page or viewer that can show a place in the line knows of it: `waits` before it has one,
+/// then how many wait before its person, `waits=NUMBER`. It is answered once that changes, or the
+/// desktop has started. One of an earlier version says neither.
+fn known_place(query: Option<&str>) -> Option<Option<u32>> {
+    match query?.strip_prefix("waits")? {
+        "" => Some(None),
+        number => number.strip_prefix('=')?.parse().ok().map(Some),
+    }
 }
 
 pub(super) async fn start(
@@ -81,7 +86,10 @@ pub(super) async fn start(
             Some(StartBody { what, name }) => logins.start_chosen(login, what, name).await,
         }
     };
-    match logins.start_after(known, ask).await {
+    match logins.start_after(known.flatten(), ask).await {
+        waiting @ Ok(AgentAnswer::Waiting(_)) if known.is_none() => {
+            with_text(StatusCode::CONFLICT, reason_of(waiting))
+        }
         Ok(AgentAnswer::Waiting(waiting)) => {
             let mut answer = answer::json(&waiting);
             *answer.status_mut() = StatusCode::ACCEPTED;
@@ -280,10 +288,12 @@ mod tests {
 
     #[test]
     fn a_place_is_a_number_and_anything_else_is_none() {
-        assert_eq!(known_place(Some("waits=3")), Some(3));
-        for other in [None, Some(""), Some("waits="), Some("waits=-1"), Some("waits=4294967296")] {
-            assert_eq!(known_place(other), None, "{other:?}");
+        assert_eq!(known_place(Some("waits")), Some(None));
+        assert_eq!(known_place(Some("waits=3")), Some(Some(3)));
+        for other in ["", "waits=", "waits=-1", "waits=4294967296", "waits3", "other"] {
+            assert_eq!(known_place(Some(other)), None, "{other}");
         }
+        assert_eq!(known_place(None), None);
     }
 
     #[test]

@@ -103,8 +103,12 @@ fn who_waits_starts_by_themselves_in_turn_as_soon_as_pressure_falls() {
     let [anna, otto, vera] = [(); 3].map(|()| broker.account());
     let [annas, ottos, veras] = [&anna, &otto, &vera].map(|account| logged_in(&broker, account));
     set_memory(&broker, "40.00");
-    assert_eq!(ahead(&post(&annas, "/start")), 0);
-    assert_eq!(ahead(&post(&ottos, "/start")), 1);
+    assert_eq!(ahead(&post(&annas, "/start?waits")), 0);
+    assert_eq!(ahead(&post(&ottos, "/start?waits")), 1);
+    // A page of an earlier version can show no place.
+    let earlier = post(&annas, "/start");
+    assert_eq!(earlier.status, 409);
+    assert!(earlier.text().contains("short of memory, and yours is the next"), "{earlier:?}");
     assert_eq!(ahead(&post(&veras, "/start?waits=7")), 2, "what is new is told at once");
     let waiting = read(figures);
     assert_eq!(waiting["thinc_waiting"], 3.0);
