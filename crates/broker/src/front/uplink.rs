@@ -207,8 +207,9 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(uplink.lock().division.deadline().is_some(), "it waits for a third of a second");
-        // Neither waits: the first of all has gone, and the link is far ahead of it.
+        typed.admit(200).await;
         assert!(typed.admits_datagram(200));
+        assert!(!busy.is_finished(), "who types has gone before");
         let busy = busy.await.unwrap();
         assert_eq!(uplink.lock().division.deadline(), None, "nobody waits, and no timer runs");
         drop((busy, typed));

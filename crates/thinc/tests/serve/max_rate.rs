@@ -126,7 +126,7 @@ fn time_of_two(configuration: &str, bytes: usize) -> Duration {
 }
 
 #[test]
-fn desktops_of_a_host_share_its_uplink() {
+fn desktops_of_a_host_are_together_sent_no_more_than_its_uplink() {
     if is_skipped() {
         return;
     }
