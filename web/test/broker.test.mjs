@@ -485,7 +485,7 @@ test("a guest without an account sees a desktop, and types when its owner lets t
   await late.getByText("The invitation was used, has ended").waitFor();
 });
 
-test("a person waits in line while memory is short, whatever restarts, and then works", async (t) => {
+test("a person waits in line while memory is short, through a restart, and works", async (t) => {
   // The broker reads the kernel's figures here.
   const pressures = mkdtempSync(join(tmpdir(), "thinc-web-pressure-"));
   t.after(() => rmSync(pressures, { recursive: true, force: true }));
