@@ -44,6 +44,7 @@ packages_test=(
     openssh-client "openssh-server|/usr/sbin/sshd"
     x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
     libsdl2-2.0-0 nginx-light caddy apache2-bin
+    libgl1 libglx-mesa0 libgl1-mesa-dri
     pulseaudio-utils libasound2-plugins alsa-utils pipewire pipewire-bin wireplumber cups-client
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's
@@ -54,6 +55,7 @@ packages_peers=(
     "freerdp2-x11|xfreerdp3" xserver-xspice spice-client-gtk nxagent nxproxy
     gimp gedit gtk-3-examples
     libreoffice-writer libreoffice-calc libreoffice-gtk3
+    vulkan-tools mesa-vulkan-drivers
 )
 packages_lint=(
     "${packages_features[@]}" "shellcheck|shellcheck" "clang-format|clang-format"

@@ -17,6 +17,7 @@ use crate::questions::overwrite::Overwrite;
 use crate::questions::pages::Pages;
 use crate::questions::photographs::Photographs;
 use crate::questions::sound::Sound;
+use crate::questions::threed::ThreeD;
 use crate::questions::video_rate::VideoRate;
 use crate::questions::{self, Asked, Question, functions, key_to_photon, memory, page_down, views};
 use crate::report::{self, compare};
@@ -35,7 +36,7 @@ struct Arguments {
 enum Action {
     /// Measure: peers on links with workloads, into a file that `report` and `compare` read.
     Run(run::RunOptions),
-    /// Under three minutes: does everything that `run` needs work, and does thinc show every pixel?
+    /// In three minutes: does everything that `run` needs work, and does thinc show every pixel?
     Smoke(smoke::Options),
     /// The systems that can be measured, with the installed versions.
     Peers,
@@ -80,6 +81,10 @@ enum Action {
     Photographs(Asked<Photographs>),
     /// Is every frame of a video shown on time, how near to the file, and at what cost?
     VideoRate(Asked<VideoRate>),
+    /// How fast, how late, how exact and at what cost does a person see OpenGL programs, with and
+    /// without VirtualGL?
+    #[command(name = "3d")]
+    ThreeD(Asked<ThreeD>),
     /// How late is the session's sound heard at the viewer, what of it is missing, and what does it
     /// cost?
     Sound(Asked<Sound>),
@@ -116,6 +121,7 @@ pub fn command() -> Command {
     let command = with_defaults::<EchoUnderLoad>(with_defaults::<Outages>(command));
     let command = with_defaults::<Overwrite>(with_defaults::<Photographs>(command));
     let command = with_defaults::<ChangingPaths>(with_defaults::<Sound>(command));
+    let command = with_defaults::<ThreeD>(command);
     with_defaults::<VideoRate>(with_defaults::<Awareness>(with_defaults::<Files>(command)))
 }
 
@@ -166,6 +172,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Action::Overwrite(asked) => questions::ask(&asked),
         Action::Photographs(asked) => questions::ask(&asked),
         Action::VideoRate(asked) => questions::ask(&asked),
+        Action::ThreeD(asked) => questions::ask(&asked),
         Action::Sound(asked) => questions::ask(&asked),
         Action::Files(asked) => questions::ask(&asked),
         Action::Views(options) => views::run(&options),

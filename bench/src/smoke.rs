@@ -1,4 +1,4 @@
-//! The quick test for every change of the tree, under three minutes: a few operations of the
+//! The quick test for every change of the tree, some three minutes: a few operations of the
 //! central workloads, with thinc and on a local screen. It fails on lost frames, on wrong pixels,
 //! and on a harness that measured nothing. Knows what must hold; never how fast anything was.
 
@@ -53,7 +53,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         options.peers.iter().filter(|&peer| peer != "local").cloned().collect();
     let mut results = None;
     if !options.peers.is_empty() {
-        let names = ["latency", "web", "video", "type"];
+        let names = ["latency", "web", "video", "type", "3d-gl"];
         results = Some(plan("lan", &options.peers, &names, None, true)?.carry_out()?);
     }
     if !remote.is_empty() {
@@ -117,6 +117,14 @@ fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
         let lost: f64 = measure.samples.iter().sum();
         facts.push((lost == 0.0, format!("{}: {lost} keys changed nothing", measure.part)));
     }
+    for measure in of("lost_motions") {
+        let lost: f64 = measure.samples.iter().sum();
+        facts.push((lost == 0.0, format!("{}: {lost} motions changed nothing", measure.part)));
+    }
+    for measure in of(quantity::FRAME_RATE).filter(|measure| measure.part.starts_with("study")) {
+        let seen = !measure.samples.is_empty() && measure.samples.iter().all(|&fps| fps > 0.0);
+        facts.push((seen, format!("{}: no frame of OpenGL was seen", measure.part)));
+    }
     for measure in of(quantity::PHOTON_MS) {
         let seen = !measure.samples.is_empty() && measure.samples.iter().all(|&ms| ms > 0.0);
         facts.push((seen, format!("{}: no change was seen on the client's screen", measure.part)));
@@ -157,6 +165,7 @@ mod tests {
             ("exact_share", 1.0),
             ("frames_arrived", 1.0),
             ("lost_keys", 0.0),
+            ("lost_motions", 0.0),
             ("photon_ms", 1.5),
             ("bytes_down", 700.0),
         ];
@@ -165,6 +174,7 @@ mod tests {
             ("exact_share", 0.999),
             ("frames_arrived", 0.9),
             ("lost_keys", 1.0),
+            ("lost_motions", 1.0),
             ("photon_ms", 0.0),
             ("bytes_down", 0.0),
         ] {

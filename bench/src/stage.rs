@@ -301,6 +301,18 @@ impl Stage {
         command
     }
 
+    /// The same for an OpenGL program: under VirtualGL where the peer has it.
+    pub fn gl_command(&self, program: impl AsRef<OsStr>) -> Command {
+        match self.desk.gl_words.split_first() {
+            None => self.command(program),
+            Some((first, more)) => {
+                let mut command = self.command(first);
+                command.args(more).arg(program);
+                command
+            }
+        }
+    }
+
     /// Starts an application in the session; its output goes to a file of its name in the stage's
     /// folder.
     pub fn application(&self, name: &'static str, mut command: Command) -> Result<Running, Error> {
@@ -418,7 +430,7 @@ impl Stage {
     }
 
     /// The session's picture on the client's screen.
-    fn seen(&self) -> Result<Picture, Error> {
+    pub fn seen(&self) -> Result<Picture, Error> {
         Ok(self.site.screen.picture()?.crop(self.view))
     }
 

@@ -287,6 +287,13 @@ fn turbovnc() -> Result<(), Error> {
     check_installed("turbovnc", Likeness::Near)
 }
 
+/// `vglrun` stands before OpenGL programs only; the rest is the same.
+#[test]
+fn with_virtualgl() -> Result<(), Error> {
+    check_installed("tigervnc-vgl", Likeness::Near)?;
+    check_installed("turbovnc-vgl", Likeness::Near)
+}
+
 #[test]
 fn kasmvnc() -> Result<(), Error> {
     check_installed("kasmvnc", Likeness::Near)

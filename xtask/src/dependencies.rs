@@ -175,6 +175,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Drives the programs from outside, like a person, and drags files onto a window.
     ("thinc-bench", &["thinc-x-selection"]),
+    // Its command line and its bar codes.
+    ("thinc-bench-gl", &["thinc-bench"]),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
     ("xtask", &["thinc", "thinc-bench", "thinc-viewer-native"]),

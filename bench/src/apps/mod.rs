@@ -7,6 +7,7 @@ pub mod animation;
 pub mod desktop;
 pub mod editor;
 pub mod fill;
+pub mod gl;
 pub mod hog;
 pub mod latency;
 pub mod overwrite;

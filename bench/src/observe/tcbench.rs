@@ -45,6 +45,22 @@ pub struct Options {
     json: bool,
 }
 
+impl Options {
+    /// One part of a display that needs no cookie, with so many samples a second.
+    pub(crate) fn of(display: &str, rect: Rect, seconds: u32, rate: u32) -> Options {
+        Options {
+            display: Some(display.to_owned()),
+            xauthority: None,
+            rect: Some(rect),
+            window: None,
+            seconds,
+            rate,
+            blocks: 32,
+            json: false,
+        }
+    }
+}
+
 /// Pixels of a block's edge.
 const BLOCK: u32 = 8;
 

@@ -15,6 +15,7 @@ mod sshd;
 pub mod thinc;
 pub mod tigervnc;
 pub mod turbovnc;
+pub mod virtualgl;
 pub mod x11;
 pub mod xpra;
 pub mod xrdp;
@@ -72,6 +73,10 @@ pub struct Desk {
     pub displays: Vec<DisplayNumber>,
     /// The process that buffers pending updates for viewers, if the adapter knows it.
     pub session: Option<u32>,
+    /// The X server, where that is another process.
+    pub x_server: Option<u32>,
+    /// Words before the command of an OpenGL program: "vglrun".
+    pub gl_words: Vec<String>,
     /// The session's sound server, if the adapter knows it.
     pub sound: Option<u32>,
 }
@@ -105,6 +110,14 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(xspice::Xspice { lossless: true }),
         Box::new(nxagent::NxAgent),
         Box::new(turbovnc::TurboVnc),
+        Box::new(virtualgl::VirtualGl {
+            under: Box::new(tigervnc::TigerVnc { lossless: false }),
+            name: "tigervnc-vgl",
+        }),
+        Box::new(virtualgl::VirtualGl {
+            under: Box::new(turbovnc::TurboVnc),
+            name: "turbovnc-vgl",
+        }),
         Box::new(kasmvnc::KasmVnc),
         Box::new(x11::X11),
     ]

@@ -260,6 +260,7 @@ impl Peer for Thinc {
             held: [viewer].into_iter().chain(held).chain([server]).collect(),
             displays: vec![display],
             session: pid(&ready, "session"),
+            x_server: pid(&ready, "xorg"),
             sound: pid(&ready, "desk"),
             ..Desk::default()
         };

@@ -62,6 +62,7 @@ impl Peer for TurboVnc {
 
         let mut desk = Desk {
             display: display.name(),
+            session: Some(server.pid()),
             held: vec![viewer, server],
             displays: vec![display],
             ..Desk::default()

@@ -17,6 +17,7 @@ pub mod page_down;
 pub mod pages;
 pub mod photographs;
 pub mod sound;
+pub mod threed;
 pub mod video_rate;
 pub mod views;
 
@@ -191,12 +192,17 @@ impl Claim {
     }
 
     /// That `value` is at most `limit`; without a value it does not hold.
-    fn at_most(name: &'static str, value: Option<f64>, limit: f64, unit: &str) -> Claim {
+    pub(crate) fn at_most(name: &'static str, value: Option<f64>, limit: f64, unit: &str) -> Claim {
         Claim::new(name, value, limit, unit, "at most", |value| value <= limit)
     }
 
     /// That `value` is at least `limit`; without a value it does not hold.
-    fn at_least(name: &'static str, value: Option<f64>, limit: f64, unit: &str) -> Claim {
+    pub(crate) fn at_least(
+        name: &'static str,
+        value: Option<f64>,
+        limit: f64,
+        unit: &str,
+    ) -> Claim {
         Claim::new(name, value, limit, unit, "at least", |value| value >= limit)
     }
 

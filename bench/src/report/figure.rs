@@ -12,7 +12,7 @@ use super::document::{
     Axis, Bar, Cell, Curve, Distribution, Line, Panel, Plot, Row, Table, digits,
 };
 use super::papers;
-use super::view::{self, LossGroup, Peer, REFERENCE, SUBJECT, View, Wanted, first_of_each};
+use super::view::{self, LinkGroup, Peer, REFERENCE, SUBJECT, View, Wanted, first_of_each};
 use super::{document, words};
 use crate::results::{Better, Form, quantity};
 use crate::stats::{Summary, quantile_sorted, sorted, spread_in_words};
@@ -29,6 +29,8 @@ enum Kind {
     Over(String),
     /// One panel for each group of links that differ in loss alone.
     Loss,
+    /// One panel for each group of links that differ in their round trip alone.
+    RoundTrip,
     /// One panel for each link and part, the distribution of each peer.
     Distribution,
 }
@@ -65,7 +67,7 @@ pub(super) fn is_drawn(view: &View, workload: &str, form: Form, quantity: &str) 
     let of_it = |f: &&Figure| f.workload == workload && f.quantity == quantity;
     let mut figures = FIGURES.iter().filter(of_it);
     figures.any(|figure| {
-        !matches!(figure.kind, Kind::Loss | Kind::Distribution)
+        !matches!(figure.kind, Kind::Loss | Kind::RoundTrip | Kind::Distribution)
             && chosen_form(view, workload, figure) == Some(form)
     })
 }
@@ -224,7 +226,16 @@ impl<'v, 'a> Drawing<'v, 'a> {
             Kind::Pooled => self.bars(&links, None),
             Kind::Distribution => each(&|part| self.distributions(&links, part)),
             Kind::Over(unit) => self.over(&links, unit),
-            Kind::Loss => self.view.loss_groups().iter().flat_map(|g| self.loss(g)).collect(),
+            Kind::Loss => {
+                let groups = self.view.loss_groups();
+                let title = |loss| format!("{} lost", words::value(loss, "share"));
+                groups.iter().flat_map(|group| self.group(group, "share", title)).collect()
+            }
+            Kind::RoundTrip => {
+                let groups = self.view.round_trip_groups();
+                let title = |ms| words::value(ms, "ms");
+                groups.iter().flat_map(|group| self.group(group, "ms", title)).collect()
+            }
         }
     }
 
@@ -326,14 +337,20 @@ impl<'v, 'a> Drawing<'v, 'a> {
         panels
     }
 
-    fn loss(&self, group: &LossGroup<'a>) -> Vec<Drawn<'a>> {
+    /// A panel for each part, over the number in which the links of a group differ.
+    fn group(
+        &self,
+        group: &LinkGroup<'a>,
+        unit: &str,
+        title: impl Fn(f64) -> String,
+    ) -> Vec<Drawn<'a>> {
         let panel = |(part, ..): &(&'a str, &'a str, Better)| {
-            let column = |(loss, link): &(f64, &'a str)| -> Column<'_> {
-                (*loss, format!("{} lost", words::value(*loss, "share")), *link, Some(*part))
+            let column = |(number, link): &(f64, &'a str)| -> Column<'_> {
+                (*number, title(*number), *link, Some(*part))
             };
             let columns: Vec<Column> = group.links.iter().map(column).collect();
             let part = if part.is_empty() { String::new() } else { format!("{part} · ") };
-            self.curve_panel(format!("{part}{}", group.title), &columns, "share")
+            self.curve_panel(format!("{part}{}", group.title), &columns, unit)
         };
         self.parts().iter().filter_map(panel).collect()
     }

@@ -9,6 +9,7 @@ mod page;
 mod papers;
 pub mod progress;
 pub mod store;
+mod study;
 mod summary;
 #[cfg(test)]
 pub(crate) mod synthetic;

@@ -6,7 +6,7 @@ use super::document::{Block, Cell, Document, Item, Row, Section, Side, Table};
 use super::progress::spoken;
 use super::summary::{Matter, Standing, Verdict, verdicts};
 use super::view::{self, Peer, SUBJECT, View, Wanted, first_of_each};
-use super::{figure, papers, words};
+use super::{figure, papers, study, words};
 use crate::results::{Form, Outcome, Results, Trial, quantity};
 use crate::stats::{SPREAD_IN_WORDS, Summary};
 
@@ -41,6 +41,9 @@ fn workload_title(name: &str) -> &str {
         "animation" => "Animations",
         "dropout" => "A link that is cut",
         "3d" => "3D",
+        "3d-gl" => "OpenGL",
+        "3d-users" => "OpenGL, many users",
+        "3d-programs" => "OpenGL and Vulkan programs",
         "users" => "Many users",
         other => other,
     }
@@ -83,6 +86,9 @@ fn document(results: &Results) -> Document {
     let mut number = 0;
     for workload in view.workloads() {
         let mut blocks = or_nothing(figure::of_workload(&view, workload, &mut number));
+        if workload == "3d-gl" {
+            blocks.extend(study::tables(&view));
+        }
         blocks.extend(quotations(workload));
         let title = workload_title(workload);
         sections.push(section(&format!("w-{workload}"), title, title, blocks));

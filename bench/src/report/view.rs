@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::store::{Key, key};
+use super::words;
 use crate::results::{
     Better, Form, LinkRecord, Measure, Outcome, PeerRecord, Results, Trial, quantity,
 };
@@ -101,11 +102,11 @@ pub(super) struct Wanted<'a> {
     pub(super) part: &'a str,
 }
 
-/// Links that differ in loss alone.
-pub(super) struct LossGroup<'a> {
+/// Links that differ in one number alone.
+pub(super) struct LinkGroup<'a> {
     /// What they have in common, in words.
     pub(super) title: String,
-    /// By rising loss: share and name.
+    /// By rising number: that and the name.
     pub(super) links: Vec<(f64, &'a str)>,
 }
 
@@ -203,19 +204,36 @@ impl<'a> View<'a> {
     }
 
     /// Links that differ in loss alone, two or more.
-    pub(super) fn loss_groups(&self) -> Vec<LossGroup<'a>> {
-        let mut groups: Vec<(String, LossGroup)> = Vec::new();
+    pub(super) fn loss_groups(&self) -> Vec<LinkGroup<'a>> {
+        self.groups(|link| {
+            let title =
+                format!("{}, {} ms round trip, {}", rate(link), link.rtt_ms, link.tcp_about());
+            let same = format!("{} {} {}", link.jitter_ms, link.queue_bytes, link.emulator);
+            (link.loss, title, same)
+        })
+    }
+
+    /// Links that differ in their round trip alone, two or more; a queue follows the round trip.
+    pub(super) fn round_trip_groups(&self) -> Vec<LinkGroup<'a>> {
+        self.groups(|link| {
+            let loss = words::value(link.loss, "share");
+            let title = format!("{}, {loss} lost, {}", rate(link), link.tcp_about());
+            (link.rtt_ms, title, format!("{} {}", link.jitter_ms, link.emulator))
+        })
+    }
+
+    /// Links by what `split` gives: the number in which they differ, and what they have in common,
+    /// first as a title and then the rest.
+    fn groups(&self, split: impl Fn(&LinkRecord) -> (f64, String, String)) -> Vec<LinkGroup<'a>> {
+        let mut groups: Vec<(String, LinkGroup)> = Vec::new();
         for (name, link) in self.links() {
-            let rate = link
-                .rate_bps
-                .map_or("no limit".to_owned(), |r| format!("{} Mbit/s", r as f64 / 1e6));
-            let title = format!("{rate}, {} ms round trip, {}", link.rtt_ms, link.tcp_about());
-            let same = format!("{title} {} {} {}", link.jitter_ms, link.queue_bytes, link.emulator);
+            let (number, title, rest) = split(link);
+            let same = format!("{title} {rest}");
             match groups.iter_mut().find(|(known, _)| *known == same) {
-                // Two links of one loss are one point.
-                Some((_, group)) if group.links.iter().any(|(loss, _)| *loss == link.loss) => {}
-                Some((_, group)) => group.links.push((link.loss, name)),
-                None => groups.push((same, LossGroup { title, links: vec![(link.loss, name)] })),
+                // Two links of one number are one point.
+                Some((_, group)) if group.links.iter().any(|(known, _)| *known == number) => {}
+                Some((_, group)) => group.links.push((number, name)),
+                None => groups.push((same, LinkGroup { title, links: vec![(number, name)] })),
             }
         }
         groups.into_iter().map(|(_, group)| group).filter(|group| group.links.len() > 1).collect()
@@ -306,6 +324,10 @@ impl<'a> View<'a> {
     }
 }
 
+fn rate(link: &LinkRecord) -> String {
+    link.rate_bps.map_or("no limit".to_owned(), |rate| format!("{} Mbit/s", rate as f64 / 1e6))
+}
+
 /// Each value once, in the order of first appearance.
 pub(super) fn first_of_each<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
@@ -315,4 +337,28 @@ pub(super) fn first_of_each<'a>(values: impl Iterator<Item = &'a str>) -> Vec<&'
         }
     }
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::synthetic;
+
+    #[test]
+    fn links_are_grouped_by_the_one_number_in_which_they_differ() {
+        let results = synthetic::results(33);
+        let view = View::new(&results);
+        let groups = |found: Vec<LinkGroup<'_>>| -> Vec<Vec<(f64, String)>> {
+            let named = |group: LinkGroup<'_>| {
+                group.links.into_iter().map(|(number, name)| (number, name.to_owned())).collect()
+            };
+            found.into_iter().map(named).collect()
+        };
+        let lossy = [0.0, 0.01, 0.1, 0.3]
+            .map(|loss| (loss, format!("80211b:loss={}%", loss * 100.0)))
+            .to_vec();
+        assert_eq!(groups(view.loss_groups()), [lossy]);
+        let far = vec![(0.2, "lan".to_owned()), (66.0, "wan".to_owned())];
+        assert_eq!(groups(view.round_trip_groups()), [far]);
+    }
 }

@@ -7,6 +7,8 @@ pub mod browser;
 pub mod content;
 pub mod dropout;
 pub mod edit;
+pub(crate) mod frame_figures;
+pub mod gl;
 pub mod latency;
 pub(crate) mod own;
 pub mod playback;
@@ -114,6 +116,9 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(edit::Edit),
         Box::new(typing::Type),
         Box::new(threed::ThreeD),
+        Box::new(gl::Gl),
+        Box::new(gl::users::Users),
+        Box::new(gl::programs::Programs),
         Box::new(animation::Animation),
         Box::new(dropout::Dropout),
         Box::new(users::Users),
