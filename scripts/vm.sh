@@ -137,8 +137,8 @@ vm_test_groups() { # systemd|plain
         sed -n 's/.*"executable":"\([^"]*thinc_broker[^"]*\)".*/\1/p')
     [[ -x $program ]] || { echo "the tests of thinc-broker are not built" >&2; return 1; }
     mkdir -p "${command%/*}"
-    printf '#!/bin/sh\nexec %q --test-threads=1 --nocapture groups scope memory\n' "$program" \
-        >"$command"
+    printf '#!/bin/sh\nexec %q --test-threads=1 --nocapture groups scope memory realtime\n' \
+        "$program" >"$command"
     chmod 755 "$command"
     vm_run "$root/target/vm/boot" "$1" "$command" | tee "$command.$1"
     ((PIPESTATUS[0] == 0)) || return 1

@@ -308,6 +308,7 @@ static void post(const struct thinc_input *in) {
 }
 
 static void read_input(InputInfoPtr device) {
+    realtime_name_input_thread();
     for (int i = 0; i < BATCH; i++) {
         struct thinc_input in;
         ssize_t bytes = recv(device->fd, &in, sizeof in, MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-/* Path 1/13: from Xorg's loader, to screen.c and input.c.
+/* Path 1/13: from Xorg's loader, to screen.c, input.c and realtime.c.
  * One module for an unmodified Xorg: a video driver that needs no hardware and no console, and the
  * driver of the input devices. Knows Xorg's loader; never drawing. */
 #include "thinc.h"
@@ -83,6 +83,7 @@ static void *setup(void *module, void *options, int *error_major, int *error_min
     done = TRUE;
     xf86AddDriver(&driver, module, HaveDriverFuncs);
     input_register(module);
+    realtime_init();
     /* Any value except NULL means success. */
     return (void *)1;
 }

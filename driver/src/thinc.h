@@ -208,4 +208,7 @@ int input_attach(void);  /* a new socket pair; returns the session's end, or -1 
 void input_detach(void); /* closes it and releases everything that is held */
 bool input_is_ours(DeviceIntPtr device); /* whether it is one of the session's devices */
 
+void realtime_init(void);              /* in place of X's own handler, which ends it */
+void realtime_name_input_thread(void); /* called by the thread that reads input */
+
 #endif

@@ -57,6 +57,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-desk", &["thinc-printing"]),
     // The system's library, in C: one process for each login calls it.
     ("thinc-pam", &[]),
+    // One system call without a safe form.
+    ("thinc-realtime", &[]),
     (
         "thinc-broker",
         &[
@@ -64,6 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-protocol",
             // How desktops share the uplink.
             "thinc-path-model",
+            "thinc-realtime",
             "thinc-session-server",
             "thinc-transport",
         ],
@@ -80,6 +83,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             // What the desk and the session process say to each other.
             "thinc-desk",
             "thinc-printing",
+            // It gives up what root has given it.
+            "thinc-realtime",
             "thinc-transport",
             "thinc-trace",
             "thinc-x-selection",
@@ -117,6 +122,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-broker",
             "thinc-desk",
             "thinc-priority",
+            "thinc-realtime",
             "thinc-session-server",
             "thinc-transport",
             "thinc-protocol",

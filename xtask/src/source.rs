@@ -18,6 +18,7 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
             safe form; the rest denies it",
     ),
     ("crates/pam", "the system's libpam, in C"),
+    ("crates/realtime", "one system call, sched_setscheduler, that has no safe form"),
     ("crates/ring", "maps memory that another process writes"),
     ("crates/sound-web", "functions that JavaScript calls, as in viewer-web"),
     (

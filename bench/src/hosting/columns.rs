@@ -21,7 +21,8 @@ use crate::workloads::processors::Division;
 /// Options of every question that compares servers.
 #[derive(clap::Args)]
 pub(super) struct Common {
-    /// Servers: thinc, thinc-off (priority = false), xrdp, tigervnc.
+    /// Servers: thinc, thinc-real-time (real-time = true), thinc-off (priority = false), xrdp,
+    /// tigervnc.
     #[arg(long, value_delimiter = ',', default_value = "thinc,thinc-off,xrdp,tigervnc")]
     servers: Vec<String>,
     /// Also writes the measures to a file, which `thinc-bench report` draws.

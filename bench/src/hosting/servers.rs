@@ -23,6 +23,9 @@ use crate::results::PeerRecord;
 use crate::stage::Site;
 use crate::workloads::processors::Division;
 
+/// The name of thinc with `real-time = true`.
+const REAL_TIME: &str = "thinc-real-time";
+
 /// A server whose sessions do what is written into a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
@@ -35,11 +38,12 @@ impl Server {
     fn named(name: &str) -> Result<Server, Error> {
         Ok(match name {
             "thinc" => Server::Thinc { priority: true },
+            REAL_TIME => Server::Thinc { priority: true },
             "thinc-off" => Server::Thinc { priority: false },
             "xrdp" => Server::Xrdp,
             "tigervnc" => Server::TigerVnc,
             other => {
-                let known = "thinc, thinc-off, xrdp, tigervnc";
+                let known = "thinc, thinc-real-time, thinc-off, xrdp, tigervnc";
                 return Err(format!("there is no server {other:?}; there are {known}").into());
             }
         })
@@ -58,7 +62,9 @@ impl Subject {
     /// Those of these names.
     pub(super) fn named(names: &[String]) -> Result<Vec<Subject>, Error> {
         let subject = |name: &String| {
-            Ok(Subject { name: name.clone(), server: Server::named(name)?, config: String::new() })
+            let config = if name == REAL_TIME { "real-time = true\n" } else { "" };
+            let (server, config) = (Server::named(name)?, config.to_owned());
+            Ok(Subject { name: name.clone(), server, config })
         };
         names.iter().map(subject).collect()
     }

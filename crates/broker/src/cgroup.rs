@@ -27,6 +27,8 @@ pub(crate) struct Places {
     /// By which processor time follows the person, or systemd sets the limits; or why there are
     /// none. `None` where the administrator wants none.
     tree: Option<Result<Tree, String>>,
+    /// Threads of desktops in these groups may be real-time.
+    real_time: bool,
 }
 
 /// Of one controller.
@@ -85,7 +87,7 @@ impl Places {
 
     /// `mounts` and `own` are the texts of the files above.
     fn from(limits: &Limits, mounts: &str, own: &str, by_systemd: bool) -> Result<Places, String> {
-        let mut places = Places::default();
+        let mut places = Places { real_time: limits.real_time, ..Places::default() };
         // For systemd.
         let mut properties = Vec::new();
         let mut add = |key, controller, property: String, v1, v2| {
@@ -180,7 +182,13 @@ impl Places {
                 self.tell_without_tree(uid);
                 Ok(None)
             }
-            entered => entered.map(|groups| tree.moves().then_some(groups)),
+            entered => {
+                let mut groups = entered?;
+                if self.real_time {
+                    groups.allow_real_time();
+                }
+                Ok(tree.moves().then_some(groups))
+            }
         }
     }
 
@@ -350,6 +358,7 @@ mod tests {
         memory: Some(4 << 30),
         processor_percent: Some(150),
         priority: false,
+        real_time: false,
         admission: Admission { policy: Policy::Off, memory: None },
     };
 

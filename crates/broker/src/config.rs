@@ -63,6 +63,7 @@ pub const KEYS: &[&str] = &[
     "admission",
     "admission-memory",
     "priority",
+    "real-time",
     "uplink",
     "session-rate",
     "banner",
@@ -249,6 +250,7 @@ impl Config {
                     entry.memory().map(|value| config.limits.admission.memory = Some(value))
                 }
                 "priority" => entry.flag().map(|value| config.priority = Some(value)),
+                "real-time" => entry.flag().map(|value| config.limits.real_time = value),
                 "uplink" => entry.rate().map(|value| config.rates.uplink = Some(value)),
                 "session-rate" => entry.rate().map(|value| config.rates.session = Some(value)),
                 "banner" => entry.path().map(|value| config.banner = Some(value)),
@@ -550,7 +552,7 @@ mod tests {
                     end-idle = '8h'\n\
                     end-disconnected = '2d'\nsessions-max = 40\nsessions-per-user = 2\n\
                     session-memory = '4G'\nsession-processors = 1.5\nadmission = 'queue'\n\
-                    admission-memory = '2G'\npriority = false\n\
+                    admission-memory = '2G'\npriority = false\nreal-time = true\n\
                     uplink = '20M'\nsession-rate = '1.5M'\n\
                     banner = '/b'\nlog-format = 'json'\nmetrics = '[::1]:9187'\n";
         let config = Config {
@@ -585,6 +587,7 @@ mod tests {
                 memory: Some(4 << 30),
                 processor_percent: Some(150),
                 priority: false,
+                real_time: true,
                 admission: Admission { policy: Policy::Queue, memory: Some(2 << 30) },
             },
             priority: Some(false),

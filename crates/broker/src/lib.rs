@@ -32,6 +32,7 @@ pub mod priority_groups;
 mod privileges;
 mod processes;
 pub mod proxy;
+mod realtime;
 mod reservations;
 mod session_groups;
 mod session_memory;

@@ -74,6 +74,8 @@ pub struct Limits {
     pub processor_percent: Option<u32>,
     /// Processor time follows the person, within these limits.
     pub priority: bool,
+    /// Threads that pass input on are real-time while their desktop is used; needs `priority`.
+    pub real_time: bool,
     /// When another desktop would hurt those that run.
     pub admission: Admission,
 }
@@ -203,6 +205,7 @@ impl fmt::Display for Limits {
         put("memory", self.memory)?;
         put("processor-percent", self.processor_percent.map(u64::from))?;
         put("priority", self.priority.then_some(1))?;
+        put("real-time", self.real_time.then_some(1))?;
         put(
             "admission",
             match self.admission.policy {
@@ -232,6 +235,7 @@ impl FromStr for Limits {
                 "memory" => limits.memory = Some(value),
                 "processor-percent" => limits.processor_percent = count()?,
                 "priority" if value <= 1 => limits.priority = value == 1,
+                "real-time" if value <= 1 => limits.real_time = value == 1,
                 "admission" => {
                     limits.admission.policy = match value {
                         1 => Policy::Refuse,
@@ -404,6 +408,7 @@ mod tests {
             memory: Some(4 << 30),
             processor_percent: Some(150),
             priority: true,
+            real_time: true,
             admission: Admission { policy: Policy::Queue, memory: Some(2 << 30) },
         };
         let one = Limits { memory: Some(1), ..Limits::default() };
@@ -417,6 +422,7 @@ mod tests {
             "else=1",
             "memory=-1",
             "priority=2",
+            "real-time=2",
             "admission=3",
             "admission=queue",
         ];

@@ -1,8 +1,9 @@
 //! What the supervisor of a desktop asks of its login process: that processes of the desktop move
-//! between its control groups, by which processor time follows the person, and that its memory is
-//! measured and protected. Beside the path: from `thinc serve`, which knows what the person does,
-//! to session_groups.rs, which is root and checks each request. One request at a time, each with
-//! one answer, as packets of fixed layout. Knows bytes; never which process is which.
+//! between its control groups, by which processor time follows the person, that its memory is
+//! measured and protected, and that what passes its input on is real-time. Beside the path: from
+//! `thinc serve`, which knows what the person does, to session_groups.rs, which is root and checks
+//! each request. One request at a time, each with one answer, as packets of fixed layout. Knows
+//! bytes; never which process is which.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use crate::packets;
 
 /// Longest request, in bytes.
-pub(crate) const REQUEST_BYTES_MAX: usize = 6;
+pub(crate) const REQUEST_BYTES_MAX: usize = 9;
 /// Longest text of a refusal, in bytes.
 pub const REFUSAL_BYTES_MAX: usize = 200;
 
@@ -20,6 +21,8 @@ const MOVE: u8 = 1;
 const BACKGROUND: u8 = 2;
 /// See [`MOVE`]: `[MEMORY]`.
 const MEMORY: u8 = 3;
+/// See [`MOVE`]: `[REAL_TIME, process ID of the X server, of the session process]`.
+const REAL_TIME: u8 = 4;
 /// The whole answer.
 const DONE: u8 = 0;
 /// First byte of an answer; the text of a refusal follows it.
@@ -56,6 +59,15 @@ pub enum GroupRequest {
     /// Measure the memory of what answers, and protect it; measure that of what computes, and hold
     /// it if memory is short. What is measured and how much that may be is the login process's.
     Memory,
+    /// The desktop is used now: the threads of these processes that pass input on may be real-time
+    /// for some seconds more. Which threads those are, and how much they may use, is the login
+    /// process's.
+    RealTime {
+        /// The X server; zero: none.
+        server: u32,
+        /// The session process; zero: none.
+        session: u32,
+    },
 }
 
 /// Done, or why not, in words for a log.
@@ -72,6 +84,9 @@ impl GroupRequest {
             }
             GroupRequest::Background => vec![BACKGROUND],
             GroupRequest::Memory => vec![MEMORY],
+            GroupRequest::RealTime { server, session } => {
+                [&[REAL_TIME][..], &server.to_le_bytes(), &session.to_le_bytes()].concat()
+            }
         }
     }
 
@@ -89,6 +104,10 @@ impl GroupRequest {
             }
             [BACKGROUND] => Some(GroupRequest::Background),
             [MEMORY] => Some(GroupRequest::Memory),
+            [REAL_TIME, a, b, c, d, e, f, g, h] => Some(GroupRequest::RealTime {
+                server: u32::from_le_bytes([a, b, c, d]),
+                session: u32::from_le_bytes([e, f, g, h]),
+            }),
             _ => None,
         }
     }
@@ -138,6 +157,8 @@ mod tests {
         assert_eq!(computes.encode(), [1, 2, 255, 255, 255, 255]);
         assert_eq!(GroupRequest::Background.encode(), [2]);
         assert_eq!(GroupRequest::Memory.encode(), [3]);
+        let real_time = GroupRequest::RealTime { server: 0x0102_0304, session: 5 };
+        assert_eq!(real_time.encode(), [4, 4, 3, 2, 1, 5, 0, 0, 0]);
         assert_eq!(encode_answer(&Ok(())), [0]);
         assert_eq!(encode_answer(&Err("no".to_owned())), *b"\x01no");
         let long = encode_answer(&Err("ü".repeat(150) + "x"));
@@ -153,10 +174,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_other_packet_is_no_request(bytes in prop::collection::vec(any::<u8>(), 0..9)) {
+        fn every_other_packet_is_no_request(bytes in prop::collection::vec(any::<u8>(), 0..12)) {
             if let Some(request) = GroupRequest::decode(&bytes) {
                 prop_assert_eq!(request.encode(), bytes);
             }
+        }
+
+        #[test]
+        fn what_may_be_real_time_is_read_as_it_was_written(server: u32, session: u32) {
+            let request = GroupRequest::RealTime { server, session };
+            prop_assert_eq!(GroupRequest::decode(&request.encode()), Some(request));
         }
 
         #[test]

@@ -1,9 +1,9 @@
 //! Control groups by which processor time follows the person: all desktops that are in use have one
 //! parent, all others another, so that two groups compete, however many desktops there are; their
-//! memory is session_memory.rs's. Beside the path: from limits.rs, when a desktop starts, and from
-//! its supervisor, whose requests of priority_groups.rs are served here, to the files of
-//! cgroups(7). The supervisor is the person's: each request is checked against what the kernel says
-//! of the process. Knows processes; never what a person does.
+//! memory is session_memory.rs's, and real-time threads are realtime.rs's. Beside the path: from
+//! limits.rs, when a desktop starts, and from its supervisor, whose requests of priority_groups.rs
+//! are served here, to the files of cgroups(7). The supervisor is the person's: each request is
+//! checked against what the kernel says of the process. Knows processes; never what a person does.
 
 use std::cell::Cell;
 use std::fs;
@@ -24,6 +24,7 @@ use crate::packets;
 use crate::priority_groups::{
     GroupAnswer, GroupRequest, PriorityGroup, REQUEST_BYTES_MAX, encode_answer,
 };
+use crate::realtime::{Named, RealTime, Rules};
 use crate::session_memory::{self, DesktopMemory, Machine, MemoryTree, needs};
 use crate::systemd_scope::{Scope, Weights};
 
@@ -81,6 +82,8 @@ const WEIGH_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Nothing is kept where systemd owns the groups: what a group keeps counts only as far as all
 /// those above it keep it, and those are systemd's.
 const WITHOUT_MEMORY: &str = "systemd owns the control groups of this system";
+/// Where the administrator has not said so.
+const WITHOUT_REAL_TIME: &str = "off: the broker's configuration has no real-time = true";
 /// What all desktops together count as on each processor, in single processes beside them in the
 /// broker's own group: services of the system, and logins.
 const ALL_AS_PROCESSES: u32 = 4;
@@ -255,6 +258,7 @@ impl Tree {
             scope: None,
             is_background: false,
             weigh_again_at: None,
+            real_time: Err(WITHOUT_REAL_TIME.to_owned()),
             has_told: Cell::new(false),
         })
     }
@@ -289,6 +293,7 @@ impl Tree {
             scope: Some(scope),
             is_background: false,
             weigh_again_at: None,
+            real_time: Err(WITHOUT_REAL_TIME.to_owned()),
             has_told: Cell::new(false),
         })
     }
@@ -398,6 +403,8 @@ pub(crate) struct SessionGroups {
     is_background: bool,
     /// It has become used, and has its small weight still.
     weigh_again_at: Option<Instant>,
+    /// Or why none of its threads are.
+    real_time: Result<RealTime, String>,
     /// A line of the log is written once for each desktop.
     has_told: Cell<bool>,
 }
@@ -413,6 +420,11 @@ enum Whose {
 }
 
 impl SessionGroups {
+    /// Threads that pass input on may be real-time while it is used.
+    pub(crate) fn allow_real_time(&mut self) {
+        self.real_time = Rules::new(self.uid, &self.answers).map(RealTime::new);
+    }
+
     /// Answers a supervisor until it ends: in a thread of its own.
     fn serve(mut self, socket: &OwnedFd) {
         self.begin();
@@ -464,9 +476,17 @@ impl SessionGroups {
     }
 
     fn handle(&mut self, request: &GroupRequest) -> GroupAnswer {
-        if *request == GroupRequest::Background {
-            // Where that fails, the next request to measure says why.
-            self.memory.iter_mut().for_each(|memory| _ = memory.give_up());
+        match *request {
+            GroupRequest::Background => {
+                self.real_time.iter_mut().for_each(RealTime::take_back);
+                // Where that fails, the next request to measure says why.
+                self.memory.iter_mut().for_each(|memory| _ = memory.give_up());
+            }
+            // No other group of this desktop may have real-time threads.
+            GroupRequest::Move { group, pid } if group != PriorityGroup::Answers => {
+                self.real_time.iter_mut().for_each(|real_time| real_time.take_back_of(pid));
+            }
+            _ => {}
         }
         match *request {
             GroupRequest::Move { group, pid } => {
@@ -497,6 +517,9 @@ impl SessionGroups {
             GroupRequest::Memory => {
                 self.weigh_again();
                 self.measure_memory()
+            }
+            GroupRequest::RealTime { server, session } => {
+                self.ask_real_time(Named { server, session })
             }
             GroupRequest::Background if self.is_whole => {
                 self.weigh_again_at = None;
@@ -548,6 +571,15 @@ impl SessionGroups {
             files_most = files.max(files_most);
         }
         memory.measure(needed.saturating_add(files_most), &Machine::read()?)
+    }
+
+    fn ask_real_time(&mut self, named: Named) -> GroupAnswer {
+        let home = &self.home;
+        let real_time = self.real_time.as_mut().map_err(|why| why.clone())?;
+        if self.is_background {
+            return Err("nobody uses the desktop".to_owned());
+        }
+        real_time.ask(named, &|pid| home.folder_of(&groups_of(pid)?, CONTROLLER))
     }
 
     /// Moves a process of this desktop, by its number: no other call of the kernel does it. To
@@ -676,19 +708,19 @@ fn members(group: &Path) -> Result<Vec<u32>, String> {
 
 /// The file "status" in /proc. The name of a process in it is any bytes: the kernel cuts it after
 /// 15, inside a character too.
-fn status_of(pid: u32) -> Result<String, String> {
+pub(crate) fn status_of(pid: u32) -> Result<String, String> {
     let path = PathBuf::from(format!("/proc/{pid}/status"));
     let bytes = fs::read(&path).map_err(at(&path))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The rest of the line that starts so, of a file "status" in /proc.
-fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn value_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name))
 }
 
 /// Whether a process is this user's in every way: real, effective, saved and of its files.
-fn is_of(uid: u32, status: &str) -> bool {
+pub(crate) fn is_of(uid: u32, status: &str) -> bool {
     let of_process = value_of(status, "Uid:").map(|ids| ids.split_whitespace().map(str::parse));
     of_process.is_some_and(|ids| {
         let ids: Vec<Result<u32, _>> = ids.collect();

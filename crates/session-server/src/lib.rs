@@ -55,7 +55,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use thinc_realtime::{Policy, set_policy};
 use thinc_transport::base64url;
 use thinc_transport::identity::{Identity, IdentityError};
 use thinc_transport::invitation::Invitations;
@@ -63,6 +65,7 @@ use thinc_transport::quic::QuicListener;
 use thinc_transport::renewal::IdentityFiles;
 use thinc_transport::token::{SessionSecret, TokenVerifier};
 use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub use clipboard::ClipboardConfig;
 pub use files::FilesConfig;
@@ -235,6 +238,26 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     }
 }
 
+/// Microseconds of a real-time thread without a pause: 100 ms until the signal comes, and 2 s until
+/// the kernel kills the process.
+const LONGEST_RUN: Rlimit = Rlimit { current: Some(100_000), maximum: Some(2_000_000) };
+
+/// A broker may make this thread real-time, and has the kernel send SIGXCPU when it runs for too
+/// long without a pause: it is ordinary from then on, and the process goes on.
+async fn end_long_runs() {
+    let number = rustix::process::Signal::XCPU.as_raw();
+    let Ok(mut signals) = signal(SignalKind::from_raw(number)) else { return };
+    loop {
+        // As a broker sets them too, where it may; the kernel makes the first one longer each time.
+        let _ = setrlimit(Resource::Rttime, LONGEST_RUN);
+        if signals.recv().await.is_none() {
+            return;
+        }
+        // Everybody may do that.
+        let _ = set_policy(None, Policy::Ordinary);
+    }
+}
+
 /// Serves viewers until the process is asked to end or the driver is gone.
 pub fn run(
     config: &SessionConfig,
@@ -251,6 +274,7 @@ pub fn run(
         .build()
         .map_err(|error| SessionError::System("start the event loop", error))?;
     runtime.block_on(async {
+        tokio::spawn(end_long_runs());
         let attachment = thinc_ring::attach(&config.driver_socket)?;
         let keyboard = keyboard::start(&config.display, events.clone());
         if let Err(error) = recorder::listen(&config.trace_socket, events.clone()) {

@@ -47,6 +47,16 @@ pub(crate) enum Event {
     Answer(Answer),
 }
 
+/// Processes that answer everybody, whatever program is used.
+#[derive(Debug, Default)]
+pub(crate) struct Servers {
+    pub(crate) all: Vec<u32>,
+    /// Of them the X server.
+    pub(crate) xorg: Option<u32>,
+    /// Of them the session process.
+    pub(crate) session: Option<u32>,
+}
+
 /// Who is there, and what belongs where.
 pub(crate) struct Priority {
     groups: Groups,
@@ -70,6 +80,8 @@ pub(crate) struct Priority {
     moved: VecDeque<Moved>,
     /// Whether the memory of what answers is protected, or why not; `None` until that was asked.
     memory: Option<Result<(), String>>,
+    /// The same of what is real-time, while somebody is there.
+    real_time: Option<Result<(), String>>,
     /// A refusal of the kernel's was told: the next ones are as good as the same.
     has_told: bool,
 }
@@ -94,6 +106,7 @@ impl Default for Priority {
             news: None,
             moved: VecDeque::new(),
             memory: None,
+            real_time: None,
             has_told: false,
         }
     }
@@ -163,8 +176,8 @@ impl Priority {
         }
     }
 
-    /// `servers` are the processes that answer everybody: the X server, the session process, …
-    pub(crate) fn handle(&mut self, event: Event, servers: &[u32]) {
+    /// What happened.
+    pub(crate) fn handle(&mut self, event: Event, servers: &Servers) {
         match event {
             Event::News(SessionNews::Present(true)) => {
                 self.is_present = true;
@@ -184,7 +197,12 @@ impl Priority {
             }
             Event::News(SessionNews::Manager(pid)) => self.manager = Some(pid),
             Event::Answer(Answer::Moved(pid, Err(error))) => return self.refused(pid, &error),
-            Event::Answer(Answer::Left(Err(error)) | Answer::Ended(error)) => {
+            Event::Answer(Answer::Left(Err(error))) => {
+                return self.tell_once(&format!("thinc: the session keeps its priority: {error}"));
+            }
+            Event::Answer(Answer::Ended(error)) => {
+                groups::end_real_time(&servers.all);
+                self.real_time = None;
                 return self.tell_once(&format!("thinc: the session keeps its priority: {error}"));
             }
             Event::Answer(Answer::Left(Ok(()))) => {
@@ -193,6 +211,10 @@ impl Priority {
             }
             Event::Answer(Answer::Memory(result)) => {
                 self.memory = Some(result);
+                return;
+            }
+            Event::Answer(Answer::RealTime(result)) => {
+                self.real_time = self.is_present.then_some(result);
                 return;
             }
             Event::Answer(Answer::Moved(_, Ok(()))) => return,
@@ -208,7 +230,7 @@ impl Priority {
     }
 
     /// Moves what belongs elsewhere now.
-    pub(crate) fn measure(&mut self, servers: &[u32]) {
+    pub(crate) fn measure(&mut self, servers: &Servers) {
         if !self.is_present {
             return self.leave();
         }
@@ -219,14 +241,14 @@ impl Priority {
         let table = processes::table();
         self.was_typed.retain(|&pid| table.get(pid).is_some());
         self.groups.retain(&table);
-        let servers: Vec<u32> = servers.iter().copied().chain(self.manager).collect();
+        let answering: Vec<u32> = servers.all.iter().copied().chain(self.manager).collect();
         // What is nice pages out no less, and where nothing can be held, it would only be slow.
         let memory = (self.groups.moves_all() && matches!(self.memory, Some(Ok(()))))
             .then(|| Memory { machine: machine(), page_bytes: rustix::param::page_size() as u64 });
         let mut moves = self.plan.update(&Input {
             table: &table,
             root: std::process::id(),
-            servers: &servers,
+            servers: &answering,
             typed: self.typed,
             memory,
             now_us: self.began.elapsed().as_micros() as u64,
@@ -238,6 +260,7 @@ impl Priority {
             self.carry_out(one);
         }
         self.groups.measure_memory();
+        self.groups.ask_real_time(servers.xorg, servers.session);
         self.waits.measure(self.plan.placed().filter(|placed| placed.group == Group::Answers));
         self.measured_at = Some(Instant::now());
         self.measure_at = self.measured_at.map(|at| at + MEASURE_INTERVAL);
@@ -295,7 +318,7 @@ impl Priority {
 
     /// Nobody is there: everything of the session goes behind what others wait for.
     fn leave(&mut self) {
-        self.measure_at = None;
+        (self.measure_at, self.real_time) = (None, None);
         self.plan.forget_places();
         self.groups.leave();
     }
@@ -318,6 +341,12 @@ impl Priority {
             memory: self.memory.as_ref().map(|memory| match memory {
                 Ok(()) => "The memory of what answers is protected".to_owned(),
                 Err(why) => format!("No memory is protected: {why}"),
+            }),
+            real_time: self.real_time.as_ref().map(|real_time| match real_time {
+                Ok(()) => {
+                    "Real-time: the X server's input thread and the session's thread".to_owned()
+                }
+                Err(why) => format!("Real-time: {why}"),
             }),
             brought_back: self.prefetch.last(),
             moved: self.moved.iter().cloned().collect(),
@@ -346,18 +375,18 @@ mod tests {
         let mut priority = Priority::open(Switch::On, None);
         let unopened = Some(Instant::now() + UNOPENED);
         priority.measure_at = unopened;
-        priority.handle(Event::News(SessionNews::Typed(1)), &[]);
+        priority.handle(Event::News(SessionNews::Typed(1)), &Servers::default());
         assert_eq!((priority.measure_at, priority.measured_at), (unopened, None));
-        priority.handle(Event::News(SessionNews::Present(true)), &[]);
+        priority.handle(Event::News(SessionNews::Present(true)), &Servers::default());
         assert!(priority.measured_at.is_some() && priority.typed == Some(1));
-        priority.handle(Event::News(SessionNews::Returned), &[]);
+        priority.handle(Event::News(SessionNews::Returned), &Servers::default());
         assert!(!priority.is_prefetch_due, "it does not wait for the next table");
-        priority.handle(Event::News(SessionNews::Present(false)), &[]);
+        priority.handle(Event::News(SessionNews::Present(false)), &Servers::default());
         assert_eq!(priority.measure_at, None, "nothing wakes up for it");
-        priority.handle(Event::News(SessionNews::Returned), &[]);
+        priority.handle(Event::News(SessionNews::Returned), &Servers::default());
         assert!(priority.is_prefetch_due, "nobody knows yet what answers");
-        priority.handle(Event::News(SessionNews::Present(true)), &[]);
-        priority.measure(&[]);
+        priority.handle(Event::News(SessionNews::Present(true)), &Servers::default());
+        priority.measure(&Servers::default());
         assert!(!priority.is_prefetch_due);
     }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::descendants;
 use crate::pipewire::PipeWire;
-use crate::priority::Priority;
+use crate::priority::{Priority, Servers};
 use crate::terminal::print_error;
 use crate::xauthority::Xauthority;
 
@@ -66,11 +66,12 @@ pub(crate) async fn wait(process: &mut Option<Process>) -> ExitStatus {
 impl Processes {
     /// Those that answer everybody, whatever program is used: this one, what serves the screen and
     /// the sound, and what gives windows the focus.
-    pub(crate) fn servers(&self) -> Vec<u32> {
+    pub(crate) fn servers(&self) -> Servers {
         let id = |process: &Option<Process>| process.as_ref()?.child.id();
         let Processes { xorg, session, desk, window_manager, pipewire, .. } = self;
         let own = [xorg, session, desk, window_manager].map(id);
-        own.into_iter().chain([pipewire.id(), Some(std::process::id())]).flatten().collect()
+        let all = own.into_iter().chain([pipewire.id(), Some(std::process::id())]).flatten();
+        Servers { all: all.collect(), xorg: id(xorg), session: id(session) }
     }
 
     /// Ends all processes: the session process, which tells the viewers, and the applications, then

@@ -70,6 +70,7 @@ fn text(name: &str, status: &PriorityStatus, now_s: u64) -> String {
         }
     }
     lines.extend(status.memory.as_ref().map(|memory| format!("{memory}.")));
+    lines.extend(status.real_time.as_ref().map(|real_time| format!("{real_time}.")));
     lines.extend(status.brought_back.as_ref().map(|brought| brought_text(brought, now_s)));
     if !status.moved.is_empty() {
         lines.push("Moved:".to_owned());
@@ -124,6 +125,7 @@ mod tests {
                 reason: "its window is typed into".to_owned(),
             }],
             memory: Some("No memory is protected: no".to_owned()),
+            real_time: Some("Real-time: not allowed".to_owned()),
             brought_back: Some(BroughtBack {
                 at_s: 90,
                 bytes: 12 << 20,
@@ -149,7 +151,7 @@ mod tests {
         for words in [
             "work: somebody is there. By control groups.",
             "7  xterm            answers     3 %   0.2 ms/s  its window is typed into",
-            "\nNo memory is protected: no.\n",
+            "\nNo memory is protected: no.\nReal-time: not allowed.\n",
             "Brought back from swap 40 s ago, as somebody came back: 12.0 MiB of 3 processes, in \
              45 ms; 1 may not be read",
             "30 s ago  sink (9) to computes: has used 99 % of a processor for 5 s",

@@ -5,9 +5,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
+use thinc_realtime::Policy;
+
 use super::*;
 use crate::limits::Limits;
 use crate::priority_groups::ask;
+use crate::realtime::tests::{Imitation, Programs};
 
 /// No account has them: of a desktop's user, and of somebody else.
 const UID: u32 = 61_234;
@@ -507,4 +510,128 @@ fn systemd_starts_a_scope_for_each_desktop_in_the_slice_of_its_user() {
     assert_eq!(cpu_group(&groups, agent.pid()), origin);
     wait_until_gone(&places, &[groups.desktop]);
     drop(stays);
+}
+
+/// Where the kernel schedules real-time threads by groups of version 1, a desktop's have no time,
+/// and get some, until this is dropped: of what the root group has, from the outermost.
+struct Runtime(Vec<PathBuf>);
+
+impl Runtime {
+    /// `None` where no group needs any.
+    fn give(groups: &SessionGroups) -> Option<Runtime> {
+        let file = |folder: &Path| folder.join("cpu.rt_runtime_us");
+        let folders: Vec<PathBuf> = groups
+            .answers
+            .ancestors()
+            .take_while(|folder| **folder != groups.home.folder)
+            .map(file)
+            .collect();
+        folders[0].exists().then(|| {
+            folders.iter().rev().for_each(|file| write(file, "500000").unwrap());
+            Runtime(folders)
+        })
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        for file in &self.0 {
+            let _ = write(file, "0");
+        }
+    }
+}
+
+/// The groups of a desktop with an X server and a session process in them, and a request for both.
+type Desktop = (Places, SessionGroups, Imitation, Imitation, GroupRequest);
+
+fn desktop_with_real_time(programs: &Programs, number: u32) -> Option<Desktop> {
+    let (server, session) = (programs.server(UID), programs.session(UID));
+    let (places, mut groups) = real(&Limits::default(), number, server.pid())?;
+    enter(&groups.answers, session.pid()).unwrap();
+    let request = GroupRequest::RealTime { server: server.pid(), session: session.pid() };
+    let off = groups.handle(&request).unwrap_err();
+    assert!(off.contains("no real-time = true"), "{off}");
+    let rules = Rules::new(UID, &groups.answers).unwrap().with_own(&programs.program());
+    groups.real_time = Ok(RealTime::new(rules));
+    Some((places, groups, server, session, request))
+}
+
+const REAL_TIME: Option<Policy> = Some(Policy::RealTime(1));
+const ORDINARY: Option<Policy> = Some(Policy::Ordinary);
+
+#[test]
+fn what_passes_input_on_is_real_time_while_the_desktop_is_used() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(programs) = Programs::new("used") else { return };
+    let Some(desktop) = desktop_with_real_time(&programs, 9) else { return };
+    let (places, mut groups, server, session, request) = desktop;
+    let policies = || (server.policy(), session.policy());
+    if groups.answers.join("cpu.rt_runtime_us").exists() {
+        let refused = groups.handle(&request).unwrap_err();
+        assert!(refused.contains("(EPERM)"), "{refused}");
+        assert_eq!(policies(), (ORDINARY, ORDINARY));
+        groups.real_time.as_mut().unwrap().take_back();
+    }
+    let runtime = Runtime::give(&groups);
+    match groups.handle(&request) {
+        Err(why) if why.contains("(EPERM)") => eprintln!("skipped: real-time is {why}"),
+        answer => {
+            assert_eq!(answer, Ok(()));
+            assert_eq!(policies(), (REAL_TIME, REAL_TIME));
+            assert_eq!(groups.handle(&GroupRequest::Background), Ok(()));
+            assert_eq!(policies(), (ORDINARY, ORDINARY), "nobody uses it");
+            let unused = groups.handle(&request).unwrap_err();
+            assert!(unused.contains("nobody uses"), "{unused}");
+            for pid in [server.pid(), session.pid()] {
+                groups.handle(&self::request(PriorityGroup::Answers, pid)).unwrap();
+            }
+            assert_eq!(groups.handle(&request), Ok(()));
+            assert_eq!(policies(), (REAL_TIME, REAL_TIME), "somebody is back");
+            groups.handle(&self::request(PriorityGroup::Rest, session.pid())).unwrap();
+            assert_eq!(policies(), (ORDINARY, ORDINARY), "before it moves");
+            let elsewhere = groups.handle(&request).unwrap_err();
+            assert!(elsewhere.contains("is not in the group of what answers"), "{elsewhere}");
+            groups.handle(&self::request(PriorityGroup::Answers, session.pid())).unwrap();
+            // A second ago it was refused.
+            groups.real_time.as_mut().unwrap().take_back();
+            assert_eq!(groups.handle(&request), Ok(()));
+            assert_eq!(policies(), (REAL_TIME, REAL_TIME));
+            groups.real_time = Err(String::new());
+            assert_eq!(policies(), (ORDINARY, ORDINARY), "the desktop has ended");
+        }
+    }
+    drop((server, session, runtime));
+    wait_until_gone(&places, &[groups.desktop, groups.computes]);
+}
+
+#[test]
+fn what_computes_as_a_real_time_thread_in_its_group_is_ordinary_soon_and_lives() {
+    let _alone = KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(programs) = Programs::new("computes") else { return };
+    let Some(desktop) = desktop_with_real_time(&programs, 10) else { return };
+    let (places, mut groups, mut server, session, request) = desktop;
+    let runtime = Runtime::give(&groups);
+    match groups.handle(&request) {
+        Err(why) if why.contains("(EPERM)") => eprintln!("skipped: real-time is {why}"),
+        answer => {
+            assert_eq!(answer, Ok(()));
+            server.compute();
+            let until = Instant::now() + Duration::from_secs(60);
+            while server.policy() != ORDINARY {
+                assert!(Instant::now() < until, "it is real-time still");
+                thread::yield_now();
+            }
+            assert!(server.is_running(), "it goes on as others do");
+            assert_eq!(session.policy(), REAL_TIME, "the other one has done nothing");
+            // The answer of less than a second ago.
+            assert_eq!(groups.handle(&request), Ok(()));
+            groups.real_time.as_mut().unwrap().forget_answer();
+            let why = groups.handle(&request).unwrap_err();
+            assert!(why.starts_with("the X server's input thread used"), "{why}");
+            assert_eq!((server.policy(), session.policy()), (ORDINARY, REAL_TIME));
+            groups.real_time = Err(String::new());
+        }
+    }
+    drop((server, session, runtime));
+    wait_until_gone(&places, &[groups.desktop, groups.computes]);
 }

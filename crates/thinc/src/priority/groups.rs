@@ -11,6 +11,7 @@ use std::thread;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use thinc_broker::priority_groups::{self, GroupRequest, PriorityGroup};
 use thinc_priority::{Group, Move, Table};
+use thinc_realtime::{Policy, policy_of, set_policy};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// The lowest priority of ordinary scheduling.
@@ -45,6 +46,8 @@ pub(crate) enum Answer {
     Left(Result<(), String>),
     /// What answers keeps its memory, or why not.
     Memory(Result<(), String>),
+    /// What passes input on is real-time, or why not all of it.
+    RealTime(Result<(), String>),
     /// The login process has ended.
     Ended(String),
 }
@@ -102,6 +105,15 @@ impl Groups {
     pub(super) fn measure_memory(&mut self) {
         if let Groups::Control(control) = self {
             control.request(GroupRequest::Memory);
+        }
+    }
+
+    /// The desktop is used: what passes input on in its X server and its session process may be
+    /// real-time. A user alone can make nothing so.
+    pub(super) fn ask_real_time(&mut self, server: Option<u32>, session: Option<u32>) {
+        if let Groups::Control(control) = self {
+            let [server, session] = [server, session].map(Option::unwrap_or_default);
+            control.request(GroupRequest::RealTime { server, session });
         }
     }
 
@@ -174,12 +186,29 @@ fn carry_out(
             (Ok(result), GroupRequest::Move { pid, .. }) => (Answer::Moved(pid, result), false),
             (Ok(result), GroupRequest::Background) => (Answer::Left(result), false),
             (Ok(result), GroupRequest::Memory) => (Answer::Memory(result), false),
+            (Ok(result), GroupRequest::RealTime { .. }) => (Answer::RealTime(result), false),
             (Err(error), _) => {
                 (Answer::Ended(format!("the login process has ended ({error})")), true)
             }
         };
         if answers.send(answer).is_err() || is_last {
             return;
+        }
+    }
+}
+
+/// Nobody measures any more what real-time threads of these processes use: they are ordinary from
+/// now on. Their user may do that.
+pub(super) fn end_real_time(processes: &[u32]) {
+    for &process in processes {
+        let tasks = fs::read_dir(format!("/proc/{process}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            let id = task.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+            let Some(id) = id else { continue };
+            if matches!(policy_of(process, id), Some(Policy::RealTime(_))) {
+                // One that has ended meanwhile has no policy.
+                let _ = set_policy(Pid::from_raw(id.cast_signed()), Policy::Ordinary);
+            }
         }
     }
 }

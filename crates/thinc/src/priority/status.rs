@@ -31,6 +31,9 @@ pub(crate) struct PriorityStatus {
     pub(crate) processes: Vec<Shown>,
     /// Whether memory is protected, or why not, in words; `None` where nothing can.
     pub(crate) memory: Option<String>,
+    /// Whether what passes input on is real-time, or why not, in words; `None` while nobody is
+    /// there, and where nothing can be.
+    pub(crate) real_time: Option<String>,
     /// From swap, when they last came back and something was there.
     pub(crate) brought_back: Option<BroughtBack>,
     /// The newest last.
