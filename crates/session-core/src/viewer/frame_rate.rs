@@ -69,15 +69,16 @@ impl FrameRate {
         (self.began, self.drawn, self.taken) = (now, 0, 0);
     }
 
-    /// If more than a quarter of the frames was not taken, an eighth more are drawn than were, so
-    /// that a viewer that has become faster is noticed; more are tried while at most a sixteenth is
-    /// lost. Between the two the rate stays.
+    /// If more than a fifth of the frames was not taken, an eighth more are drawn than were, so
+    /// that a viewer that has become faster is noticed, and at least two thirds of what it was, as
+    /// one stall says little. More are tried while at most a sixteenth is lost. Between the two the
+    /// rate stays.
     fn decide(&mut self, now: Micros) {
         let lost = self.drawn - self.taken.min(self.drawn);
-        let rate = if lost * 4 > self.drawn {
+        let rate = if lost * 5 > self.drawn {
             let taken = u64::from(self.taken) * 1_000_000 / (now - self.began);
             let taken = u32::try_from(taken).unwrap_or(FRAME_RATE_MAX).min(FRAME_RATE_MAX);
-            (taken + taken / 8 + 1).min(self.rate)
+            (taken + taken / 8 + 1).clamp(self.rate * 2 / 3, self.rate)
         } else if lost == 0 {
             self.rate + self.rate / 4 + 1
         } else if lost * 16 <= self.drawn {
@@ -119,7 +120,7 @@ mod tests {
             let mut frames = FrameRate::new();
             let rates = seconds(&mut frames, 0, 20, takes);
             let within = takes as u32..=takes as u32 * 3 / 2 + 2;
-            assert!(rates[3..].iter().all(|rate| within.contains(rate)), "{takes}: {rates:?}");
+            assert!(rates[4..].iter().all(|rate| within.contains(rate)), "{takes}: {rates:?}");
         }
     }
 
@@ -127,10 +128,10 @@ mod tests {
     fn a_fast_viewer_gets_all_and_the_slowest_ten() {
         let mut frames = FrameRate::new();
         assert_eq!(seconds(&mut frames, 0, 5, 100), [FRAME_RATE_MAX; 5]);
-        let slow = seconds(&mut frames, 5_000_000, 4, 2);
-        assert_eq!(slow[1..], [FRAME_RATE_MIN; 3]);
+        let slow = seconds(&mut frames, 5_000_000, 6, 2);
+        assert_eq!(slow[3..], [FRAME_RATE_MIN; 3]);
         // A path that has become better.
-        let fast = seconds(&mut frames, 9_000_000, 12, 100);
+        let fast = seconds(&mut frames, 11_000_000, 12, 100);
         assert!(fast.windows(2).all(|pair| pair[0] <= pair[1]), "{fast:?}");
         assert_eq!(fast[11], FRAME_RATE_MAX);
     }
