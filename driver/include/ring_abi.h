@@ -11,7 +11,7 @@
 /* Raise the version with any change of a size, an offset or a meaning below. The driver refuses
  * every other version with an error message. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 5u
+#define THINC_ABI_VERSION 6u
 
 /* ---- the ring memfd -----------------------------------------------------------------------------
  *      0  header: constants, positions, counters, geometry, video ports   one page
@@ -19,9 +19,9 @@
  * 270336  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
  * 278528  records: 32768 of 64 bytes
  * 2375680 end
- * The driver writes all fields except `tail`, `reader_sleeping`, `want_offscreen` and `want_video`,
- * which the reader writes; of these the driver clears only `reader_sleeping`. The reader also
- * clears the dirty bits that it takes. */
+ * The driver writes all fields except `tail`, `reader_sleeping`, `want_offscreen`, `want_video` and
+ * `frame_rate`, which the reader writes; of these the driver clears only `reader_sleeping`. The
+ * reader also clears the dirty bits that it takes. */
 #define THINC_RECORDS 32768u
 #define THINC_RECORD_BYTES 64u
 #define THINC_TILE 64u
@@ -31,6 +31,9 @@
 #define THINC_SCREEN_AREA_MAX (64u * 1024u * 1024u)
 #define THINC_OUTPUTS 16u
 #define THINC_CURSOR_MAX 256u
+/* Frames a second, of the clock that whole images and Present's clients are held to. */
+#define THINC_FRAME_RATE_MIN 10u
+#define THINC_FRAME_RATE_MAX 60u
 #define THINC_CURSOR_OFFSET 4096u
 #define THINC_DIRTY_OFFSET 270336u
 #define THINC_RECORDS_OFFSET 278528u
@@ -113,7 +116,10 @@ struct thinc_header {
     uint32_t want_offscreen;
     /* 1: also copy the samples of recorded XVideo frames to the video memfd */
     uint32_t want_video;
-    uint32_t reserved4[13];
+    /* Ticks a second of the clock of frames, THINC_FRAME_RATE_MIN to _MAX; 0 counts as the most.
+     * Other values count as the nearest of these. */
+    uint32_t frame_rate;
+    uint32_t reserved4[12];
     /* 320: counters and overflow. Nothing here changes with every record: the reader loads this
      * cache line whenever it releases some. */
     uint64_t overflows; /* times that the ring was full */
@@ -124,7 +130,8 @@ struct thinc_header {
     /* With Option "Oracle": sum of the areas that miext/damage reported up to the last BARRIER. */
     uint64_t oracle_area;
     uint64_t oracle_union; /* the area of their union */
-    uint64_t reserved5[3];
+    uint64_t holds;        /* times that a client was held to the clock of frames */
+    uint64_t reserved5[2];
     /* 384 */
     struct thinc_geometry geometry;
     uint8_t reserved6[1024 - 384 - sizeof(struct thinc_geometry)];
@@ -298,10 +305,12 @@ THINC_AT(thinc_header, begin, 192);
 THINC_AT(thinc_header, reader_sleeping, 256);
 THINC_AT(thinc_header, want_offscreen, 260);
 THINC_AT(thinc_header, want_video, 264);
+THINC_AT(thinc_header, frame_rate, 268);
 THINC_AT(thinc_header, overflows, 320);
 THINC_AT(thinc_header, overflow_pending, 336);
 THINC_AT(thinc_header, dirty_any, 340);
 THINC_AT(thinc_header, oracle_area, 344);
+THINC_AT(thinc_header, holds, 360);
 THINC_AT(thinc_header, geometry, 384);
 THINC_AT(thinc_header, video, 1024);
 THINC_AT(thinc_geometry, outputs, 32);

@@ -464,7 +464,7 @@ static struct op *begin_copy(struct op *op, GCPtr gc) {
 
 /* ---- ops: collect, unwrap, draw, wrap, publish ----------------------------------------------- */
 #define GC_OP_(before, result_decl, result_is, result_return, type, name, drawable, gc, params,    \
-               args, collect, ready)                                                               \
+               args, collect, ready, after)                                                        \
     static type gc_##name params {                                                                 \
         result_decl;                                                                               \
         before;                                                                                    \
@@ -480,13 +480,17 @@ static struct op *begin_copy(struct op *op, GCPtr gc) {
         wrap(gc);                                                                                  \
         if (op)                                                                                    \
             op_publish(op);                                                                        \
+        after;                                                                                     \
         result_return;                                                                             \
     }
-#define GC_OP(name, params, args, collect)                                                         \
-    GC_OP_(, , , return, void, name, d, gc, params, args, collect, op_begin(op, gc->pCompositeClip))
-#define GC_COPY(name, params, args, collect)                                                       \
+#define GC_OP_THEN(name, params, args, collect, after)                                             \
+    GC_OP_(, , , return, void, name, d, gc, params, args, collect,                                 \
+           op_begin(op, gc->pCompositeClip), after)
+#define GC_OP(name, params, args, collect) GC_OP_THEN(name, params, args, collect, )
+#define GC_COPY(name, params, args, collect, after)                                                \
     GC_OP_(op_validate_source(src, gc->subWindowMode), RegionPtr exposed, exposed =,               \
-           return exposed, RegionPtr, name, dst, gc, params, args, collect, begin_copy(op, gc))
+           return exposed, RegionPtr, name, dst, gc, params, args, collect, begin_copy(op, gc),    \
+           after)
 
 GC_OP(FillSpans, (DrawablePtr d, GCPtr gc, int n, DDXPointPtr points, int *widths, int sorted),
       (d, gc, n, points, widths, sorted),
@@ -495,20 +499,22 @@ GC_OP(SetSpans,
       (DrawablePtr d, GCPtr gc, char *pixels, DDXPointPtr points, int *widths, int n, int sorted),
       (d, gc, pixels, points, widths, n, sorted),
       (add_spans(op, d, gc, n, points, widths), set_image_hint(op, gc)))
-GC_OP(PutImage,
-      (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad, int format,
-       char *bits),
-      (d, gc, depth, x, y, w, h, left_pad, format, bits),
-      (op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h), set_image_hint(op, gc)))
+GC_OP_THEN(PutImage,
+           (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad,
+            int format, char *bits),
+           (d, gc, depth, x, y, w, h, left_pad, format, bits),
+           (op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h), set_image_hint(op, gc)),
+           pace_image(d, x, y, w, h))
 GC_COPY(CopyArea,
         (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y),
-        (src, dst, gc, sx, sy, w, h, x, y), add_copy(op, src, dst, gc, sx, sy, w, h, x, y))
+        (src, dst, gc, sx, sy, w, h, x, y), add_copy(op, src, dst, gc, sx, sy, w, h, x, y),
+        pace_copy(src, dst, x, y, w, h))
 GC_COPY(CopyPlane,
         (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y,
          unsigned long plane),
         (src, dst, gc, sx, sy, w, h, x, y, plane),
         (op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h),
-         set_plane_hint(op, gc)))
+         set_plane_hint(op, gc)), )
 GC_OP(PolyPoint, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points),
       (d, gc, mode, n, points), (add_points(op, d, mode, n, points), set_shape_alpha(op, d, gc)))
 GC_OP(Polylines, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points),

@@ -27,11 +27,12 @@ void screen_leave_vt(ScrnInfoPtr scrn);
 Bool screen_switch_mode(ScrnInfoPtr scrn, DisplayModePtr mode);
 void screen_adjust_frame(ScrnInfoPtr scrn, int x, int y);
 
-enum { OPTION_SOCKET, OPTION_SIZE, OPTION_ORACLE };
+enum { OPTION_SOCKET, OPTION_SIZE, OPTION_ORACLE, OPTION_PACE };
 static const OptionInfoRec known_options[] = {
     {OPTION_SOCKET, "Socket", OPTV_STRING, {0}, FALSE},
     {OPTION_SIZE, "Size", OPTV_STRING, {0}, FALSE},
     {OPTION_ORACLE, "Oracle", OPTV_BOOLEAN, {0}, FALSE},
+    {OPTION_PACE, "Pace", OPTV_BOOLEAN, {0}, FALSE},
     {-1, NULL, OPTV_NONE, {0}, FALSE},
 };
 static OptionInfoRec options[sizeof known_options / sizeof known_options[0]];
@@ -180,6 +181,7 @@ static Bool close_screen(ScreenPtr screen) {
     gc_close(screen);
     window_close(screen);
     pixmap_close(screen);
+    clock_close();
     screen->BlockHandler = wrapped_BlockHandler;
     screen->CloseScreen = wrapped_CloseScreen;
     /* The framebuffer, the ring and the socket stay for the next server generation. */
@@ -241,7 +243,8 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     xf86SetBlackWhitePixels(screen);
     xf86SetBackingStore(screen);
     if (!cursor_init(screen) || !xf86CrtcScreenInit(screen) || !miCreateDefColormap(screen) ||
-        !video_init(screen) || !randr_init()) {
+        !video_init(screen) || !randr_init() || !pace_init(thinc.pace) ||
+        (thinc.pace && !clock_init(screen))) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }
@@ -296,6 +299,7 @@ Bool screen_pre_init(ScrnInfoPtr scrn, int flags) {
         return FALSE;
     }
     thinc.oracle = xf86ReturnOptValBool(options, OPTION_ORACLE, FALSE);
+    thinc.pace = xf86ReturnOptValBool(options, OPTION_PACE, TRUE);
     const char *socket = xf86GetOptValString(options, OPTION_SOCKET);
     if (!socket) {
         xf86DrvMsg(scrn->scrnIndex, X_ERROR,

@@ -5,7 +5,7 @@
 pub(crate) const MAGIC: u32 = 0x434e_4854;
 /// Version of everything that driver and session share. A trace names it too, because it holds
 /// records.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 pub(crate) const RECORDS: u64 = 32768;
 /// Bytes of one record.
@@ -19,6 +19,10 @@ pub(crate) const SCREEN_MAX: u32 = 16384;
 pub(crate) const OUTPUTS_MAX: usize = 16;
 /// Largest width and height of a cursor image in pixels.
 pub(crate) const CURSOR_MAX: u32 = 256;
+/// Fewest ticks a second of the clock of frames.
+pub const FRAME_RATE_MIN: u32 = 10;
+/// Most ticks a second of the clock of frames.
+pub const FRAME_RATE_MAX: u32 = 60;
 
 pub(crate) const HEADER_MAGIC: usize = 0;
 pub(crate) const HEADER_ABI_VERSION: usize = 4;
@@ -29,12 +33,14 @@ pub(crate) const HEADER_BEGIN: usize = 192;
 pub(crate) const HEADER_READER_SLEEPING: usize = 256;
 pub(crate) const HEADER_WANT_OFFSCREEN: usize = 260;
 pub(crate) const HEADER_WANT_VIDEO: usize = 264;
+pub(crate) const HEADER_FRAME_RATE: usize = 268;
 pub(crate) const HEADER_OVERFLOWS: usize = 320;
 pub(crate) const HEADER_DROPPED: usize = 328;
 pub(crate) const HEADER_OVERFLOW_PENDING: usize = 336;
 pub(crate) const HEADER_DIRTY_ANY: usize = 340;
 pub(crate) const HEADER_ORACLE_AREA: usize = 344;
 pub(crate) const HEADER_ORACLE_UNION: usize = 352;
+pub(crate) const HEADER_HOLDS: usize = 360;
 
 /// The geometry block: 4-byte words from here. The first one is its version.
 pub(crate) const GEOMETRY: usize = 384;
@@ -114,6 +120,8 @@ mod tests {
         assert_eq!(defined("THINC_VIDEO_EDGE_MAX"), u64::from(super::VIDEO_EDGE_MAX));
         assert_eq!(defined("THINC_VIDEO_BUFFERS"), u64::from(super::VIDEO_BUFFERS));
         assert_eq!(defined("THINC_VIDEO_BUFFER_BYTES"), super::VIDEO_BUFFER_BYTES as u64);
+        assert_eq!(defined("THINC_FRAME_RATE_MIN"), u64::from(super::FRAME_RATE_MIN));
+        assert_eq!(defined("THINC_FRAME_RATE_MAX"), u64::from(super::FRAME_RATE_MAX));
         assert_eq!(defined("THINC_CURSOR_OFFSET"), super::CURSOR as u64);
         assert_eq!(defined("THINC_DIRTY_OFFSET"), super::DIRTY as u64);
         assert_eq!(defined("THINC_RECORDS_OFFSET"), super::RECORDS_AT as u64);
@@ -125,11 +133,13 @@ mod tests {
             ("reader_sleeping", super::HEADER_READER_SLEEPING),
             ("want_offscreen", super::HEADER_WANT_OFFSCREEN),
             ("want_video", super::HEADER_WANT_VIDEO),
+            ("frame_rate", super::HEADER_FRAME_RATE),
             ("video", super::VIDEO),
             ("overflows", super::HEADER_OVERFLOWS),
             ("overflow_pending", super::HEADER_OVERFLOW_PENDING),
             ("dirty_any", super::HEADER_DIRTY_ANY),
             ("oracle_area", super::HEADER_ORACLE_AREA),
+            ("holds", super::HEADER_HOLDS),
             ("geometry", super::GEOMETRY),
         ] {
             let assertion = format!("THINC_AT(thinc_header, {field}, {at});");

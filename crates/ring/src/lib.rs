@@ -12,7 +12,7 @@ mod ring;
 mod video;
 mod xorg_conf;
 
-pub use abi::{ABI_VERSION, RECORD_BYTES, VIDEO_EDGE_MAX};
+pub use abi::{ABI_VERSION, FRAME_RATE_MAX, FRAME_RATE_MIN, RECORD_BYTES, VIDEO_EDGE_MAX};
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};

@@ -167,6 +167,8 @@ pub struct RingStats {
     pub oracle_area: u64,
     /// With [`crate::XorgConf::oracle`]: area of their union.
     pub oracle_union: u64,
+    /// Times that an X client was held to the clock of frames.
+    pub holds: u64,
 }
 
 impl Ring {
@@ -395,6 +397,13 @@ impl Ring {
         self.mapping.word(abi::HEADER_WANT_VIDEO).store(u32::from(wanted), Ordering::Relaxed);
     }
 
+    /// Sets the clock of frames to so many ticks a second, [`abi::FRAME_RATE_MIN`] to
+    /// [`abi::FRAME_RATE_MAX`]: X clients that put whole images in a row are held to it, and
+    /// Present's clients wait for it. The most after attach.
+    pub fn set_frame_rate(&self, rate: u32) {
+        self.mapping.word(abi::HEADER_FRAME_RATE).store(rate, Ordering::Relaxed);
+    }
+
     /// Copies the newest complete frame of a port, all [`VideoLayout::bytes`] of it, into `data`,
     /// whose allocation is reused. Like pixels, it may be newer than the records read so far: load
     /// [`Ring::begin`] afterwards. None if there is no frame, the port was stopped, or there is no
@@ -420,6 +429,7 @@ impl Ring {
             dropped: long(abi::HEADER_DROPPED),
             oracle_area: long(abi::HEADER_ORACLE_AREA),
             oracle_union: long(abi::HEADER_ORACLE_UNION),
+            holds: long(abi::HEADER_HOLDS),
         }
     }
 }

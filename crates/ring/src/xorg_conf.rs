@@ -16,6 +16,9 @@ pub struct XorgConf<'a> {
     pub width: u32,
     /// Initial height of the screen in pixels.
     pub height: u32,
+    /// Holds X clients that put whole images in a row to the clock of frames, and Present's clients
+    /// with them ([`crate::Ring::set_frame_rate`]).
+    pub pace: bool,
     /// Registers a damage object on the screen, so that tests can compare the recorded area with
     /// it. It costs time per op.
     pub oracle: bool,
@@ -41,6 +44,9 @@ impl XorgConf<'_> {
             "Section \"Device\"\n    Identifier \"thinc\"\n    Driver \"thinc\"\n    \
              Option \"Socket\" \"{socket}\"\n    Option \"Size\" \"{width}x{height}\"\n"
         );
+        if !self.pace {
+            text.push_str("    Option \"Pace\" \"false\"\n");
+        }
         if self.oracle {
             text.push_str("    Option \"Oracle\" \"true\"\n");
         }

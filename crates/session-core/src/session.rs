@@ -12,6 +12,7 @@ mod clipboard;
 mod delivery;
 mod displays;
 mod files;
+mod frame_rate;
 mod input;
 mod jobs;
 mod max_rate;
@@ -57,6 +58,7 @@ pub(crate) use jobs::Rendered;
 pub use jobs::{Capture, EncodeTime, JobResult, NoPixels, Plan, PlannedJob, Render, Unavailable};
 
 use displays::Outputs;
+use frame_rate::FrameRecords;
 use max_rate::MaxRate;
 use requests::Requests;
 use screen::{Audience, Screen};
@@ -148,6 +150,7 @@ pub struct Session {
     now: Micros,
     sound: SessionSound,
     max_rate: Option<MaxRate>,
+    frame_records: FrameRecords,
     #[cfg(feature = "mutations")]
     mutation: Option<Mutation>,
 }
@@ -185,6 +188,7 @@ impl Session {
             requests: Requests::default(),
             now: 0,
             sound: SessionSound::default(),
+            frame_records: FrameRecords::default(),
             #[cfg(feature = "mutations")]
             mutation: None,
         }
@@ -237,6 +241,7 @@ impl Session {
         self.now = self.now.max(now);
         let (screen, mut to) = self.screen();
         screen.handle(record, &mut to);
+        self.count_frame(record, now);
         match record.kind {
             RecordKind::Idle => self.screen.sleeps(),
             RecordKind::VideoStopped { port } => {

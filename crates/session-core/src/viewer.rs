@@ -11,6 +11,7 @@ mod delivery;
 mod displays;
 mod echoes;
 mod figures;
+mod frame_rate;
 mod frames;
 mod limits;
 mod microphone;
@@ -51,6 +52,7 @@ use channels::Channels;
 use control::Control;
 use displays::DisplayWish;
 use figures::Counts;
+use frame_rate::FrameRate;
 use limits::Limits;
 use pending::Pending;
 pub(crate) use people::PeopleNews;
@@ -240,6 +242,7 @@ pub(crate) struct Viewer {
     pub(crate) quality: Adaptation,
     pub(crate) delivery: Delivery,
     pub(crate) rendered: Rendered,
+    pub(crate) frame_rate: FrameRate,
     pub(crate) channels: Channels,
     pub(crate) input: InputState,
     limits: Limits,
@@ -269,6 +272,7 @@ impl Viewer {
             quality: Adaptation::new(hello.caps, screen.lossy),
             delivery: Delivery::new(screen.scheduling, now),
             rendered: Rendered::default(),
+            frame_rate: FrameRate::new(),
             channels: Channels::new(hello, screen, &rights),
             input: InputState::new(now),
             limits: Limits::new(now),
@@ -342,6 +346,21 @@ impl Viewer {
             && !mutated!(self.mutation, WithdrawnStaysFirst)
         {
             self.pending.queue.forget_withdrawn();
+        }
+    }
+
+    /// An application has drawn a frame, here on the screen.
+    pub(crate) fn frame_drawn(&mut self, rect: &Rect, now: Micros) {
+        let rect = self.pending.transform().map_or(*rect, |by| by.touched_rect(rect));
+        self.frame_rate.drawn(rect, now);
+    }
+
+    /// Something was committed: it may have been the last of a frame.
+    fn take_frame(&mut self) {
+        if let Some(rect) = self.frame_rate.waits()
+            && !self.pending.queue.pending().overlaps_rect(&rect)
+        {
+            self.frame_rate.taken();
         }
     }
 

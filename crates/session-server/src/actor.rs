@@ -231,6 +231,7 @@ impl Actor {
             self.serve_files();
             self.tell_people();
             let more = self.serve_viewers();
+            self.driver.set_frame_rate(self.core.frame_rate());
             // The reason of what it closes is sent in the next turn, and not at the next event.
             let more = self.enforce_time_outs() || more;
             if let Some(attention) = &mut self.attention {

@@ -64,6 +64,15 @@ pub struct ViewerFigures {
     pub round_trip_us: u64,
 }
 
+/// The clock that programs are held to which draw frames without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameClock {
+    /// Frames a second.
+    pub rate: u32,
+    /// Times that a program was held to it since the session process was started.
+    pub holds: u64,
+}
+
 /// All of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionFigures {
@@ -73,6 +82,9 @@ pub struct SessionFigures {
     pub viewers: Vec<ViewerFigures>,
     /// What was counted.
     pub counts: Counts,
+    /// The clock of frames; 0 a second from a session before this field.
+    #[serde(default)]
+    pub frames: FrameClock,
 }
 
 /// Where the actor answers.

@@ -286,6 +286,7 @@ impl SessionContext {
             socket: &socket,
             width,
             height,
+            pace: self.options.pace == Switch::On,
             oracle: self.options.oracle,
         };
         write(&conf, std::fs::write(&conf, text.to_text()))?;

@@ -1,9 +1,13 @@
-//! `thinc top`: which programs of a session answer its person and which compute. From the user's
-//! shell, through control.rs, to the session's supervisor, which decides. Knows how it is printed.
+//! `thinc top`: which programs of a session answer its person and which compute, and whether some
+//! are held to the frames that viewers take. From the user's shell, through control.rs, to the
+//! session's supervisor, which decides, and to its session process. Knows how it is printed.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
+
+use thinc_session_server::figures::FrameClock;
+use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::MainError;
 use crate::cli::Top;
@@ -12,6 +16,7 @@ use crate::control::{Answer, Request};
 use crate::port::now_s;
 use crate::priority::PriorityStatus;
 use crate::priority::prefetch::BroughtBack;
+use crate::share;
 use crate::terminal::print;
 
 /// As often as a supervisor measures.
@@ -30,13 +35,17 @@ pub(crate) fn top(options: &Top) -> Result<ExitCode, MainError> {
             Answer::Priority(status) => status,
             other => return Err(format!("unexpected answer {other:?}").into()),
         };
+        let frames = frame_clock(&name);
         if options.json {
-            print(&serde_json::to_string_pretty(&status)?);
-        } else if is_repeated {
-            let _ = std::io::stdout().lock().write_all(CLEAR);
-            print(&text(&name, &status, now_s()));
+            let mut shown = serde_json::to_value(&status)?;
+            shown["frames"] = serde_json::to_value(frames)?;
+            print(&serde_json::to_string_pretty(&shown)?);
         } else {
-            print(&text(&name, &status, now_s()));
+            if is_repeated {
+                let _ = std::io::stdout().lock().write_all(CLEAR);
+            }
+            let lines = [text(&name, &status, now_s())].into_iter();
+            print(&lines.chain(frames.and_then(frames_text)).collect::<Vec<_>>().join("\n"));
         }
         if !is_repeated {
             return Ok(ExitCode::SUCCESS);
@@ -44,6 +53,25 @@ pub(crate) fn top(options: &Top) -> Result<ExitCode, MainError> {
         // Until Ctrl-C ends this program.
         std::thread::sleep(INTERVAL);
     }
+}
+
+/// None while the session process is started again.
+fn frame_clock(name: &str) -> Option<FrameClock> {
+    match share::begin(name, &ShareRequest::Figures) {
+        Ok((ShareAnswer::Figures(figures), _)) => Some(figures.frames),
+        _ => None,
+    }
+}
+
+/// None if no program was held so far; with `--pace off` none ever is.
+fn frames_text(frames: FrameClock) -> Option<String> {
+    let FrameClock { rate, holds } = frames;
+    (holds > 0).then(|| {
+        format!(
+            "Programs that draw frames without end are held to {rate} a second ({holds} times \
+                 so far)."
+        )
+    })
 }
 
 fn text(name: &str, status: &PriorityStatus, now_s: u64) -> String {
@@ -143,6 +171,16 @@ mod tests {
                 error: None,
             }],
         }
+    }
+
+    #[test]
+    fn frames_are_spoken_of_once_a_program_was_held() {
+        assert_eq!(frames_text(FrameClock { rate: 60, holds: 0 }), None);
+        let held = frames_text(FrameClock { rate: 34, holds: 1200 }).unwrap();
+        assert_eq!(
+            held,
+            "Programs that draw frames without end are held to 34 a second (1200 times so far)."
+        );
     }
 
     #[test]

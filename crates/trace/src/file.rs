@@ -17,6 +17,8 @@ const VERSION: u32 = 1;
 const ABI_BEFORE_VIDEO: u32 = 2;
 /// Version of the same records, before the cursor block said what X clients do with the pointer.
 const ABI_BEFORE_POINTER_USE: u32 = 4;
+/// Version of the same records, before the session said at which rate frames are taken.
+const ABI_BEFORE_FRAME_RATE: u32 = 5;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
@@ -60,7 +62,7 @@ pub enum Unreadable {
     /// Its records have another version of the ABI.
     #[error(
         "its records have version {0} of the driver's ABI; this thinc reads {ABI_BEFORE_VIDEO}, \
-            {ABI_BEFORE_POINTER_USE} and {ABI_VERSION}"
+            {ABI_BEFORE_POINTER_USE} to {ABI_VERSION}"
     )]
     Abi(u32),
     /// The file ends too early.
@@ -212,7 +214,7 @@ impl<R: Read> Reader<R> {
             return Err(wrong(8, Unreadable::Version(word(8))));
         }
         match word(12) {
-            ABI_VERSION | ABI_BEFORE_POINTER_USE => {}
+            ABI_VERSION | ABI_BEFORE_FRAME_RATE | ABI_BEFORE_POINTER_USE => {}
             ABI_BEFORE_VIDEO => reader.events.frames_are_pixels = true,
             other => return Err(wrong(12, Unreadable::Abi(other))),
         }

@@ -37,6 +37,8 @@ pub struct Options {
     pub ordinary_user: bool,
     /// Regenerate the server when its last client disconnects.
     pub reset: bool,
+    /// Hold X clients that put whole images in a row to the clock of frames.
+    pub pace: bool,
 }
 
 impl Default for Options {
@@ -46,7 +48,7 @@ impl Default for Options {
         } else {
             Build::Plain
         };
-        Options { build, width: 640, height: 480, ordinary_user: false, reset: false }
+        Options { build, width: 640, height: 480, ordinary_user: false, reset: false, pace: true }
     }
 }
 
@@ -112,6 +114,7 @@ impl XServer {
             socket: &socket,
             width: options.width,
             height: options.height,
+            pace: options.pace,
             oracle: true,
         }
         .to_text();

@@ -408,6 +408,7 @@ impl Viewer {
         };
         let committed = self.delivery.ledger.commit(commit, now);
         assert_eq!(committed, id, "a commit takes the number that was predicted");
+        self.take_frame();
         let retained = self.take_retained(region, &copies, screen).filter(|_| video.is_none());
         let NextCommit { picked: Picked { region, .. }, verify, .. } = next;
         let parts = self.parts(&region, screen);

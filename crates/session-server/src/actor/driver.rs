@@ -79,6 +79,8 @@ pub(super) struct Driver {
     /// While a trace is recorded.
     pub(super) recorder: Option<Recorder>,
     pub(super) cursor: CursorPublisher,
+    /// What the driver was told last; 0: nothing.
+    frame_rate: u32,
 }
 
 impl Driver {
@@ -100,6 +102,7 @@ impl Driver {
             control,
             recorder: None,
             cursor: CursorPublisher::default(),
+            frame_rate: 0,
         })
     }
 
@@ -116,6 +119,18 @@ impl Driver {
     /// While any viewer accepts videos the driver keeps each frame's samples.
     pub(super) fn set_want_video(&self, wanted: bool) {
         self.ring.set_want_video(wanted);
+    }
+
+    /// X clients that draw frames without end are held to so many a second.
+    pub(super) fn set_frame_rate(&mut self, rate: u32) {
+        if std::mem::replace(&mut self.frame_rate, rate) != rate {
+            self.ring.set_frame_rate(rate);
+        }
+    }
+
+    /// Times that one of them was held.
+    pub(super) fn holds(&self) -> u64 {
+        self.ring.stats().holds
     }
 
     /// Which locks are on.

@@ -1,7 +1,7 @@
 //! Beside the path: under actor.rs, what is told to monitoring. Knows numbers; never who asks.
 
 use super::{Actor, VIEWERS_MAX};
-use crate::figures::{SessionFigures, VIEWERS_TOLD_MAX, ViewerFigures};
+use crate::figures::{FrameClock, SessionFigures, VIEWERS_TOLD_MAX, ViewerFigures};
 
 const _: () = assert!(VIEWERS_TOLD_MAX >= VIEWERS_MAX, "all viewers are told of");
 
@@ -17,6 +17,7 @@ impl Actor {
             screen: (screen.width, screen.height),
             viewers: viewers.collect(),
             counts: self.core.figures().into(),
+            frames: FrameClock { rate: self.core.frame_rate(), holds: self.driver.holds() },
         }
     }
 }

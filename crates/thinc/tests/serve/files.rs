@@ -166,7 +166,7 @@ fn offer_for(purpose: FilePurpose, name: &str, size: usize) -> Offer {
 }
 
 /// An X client of the session.
-fn x_client(session: &Session) -> RustConnection {
+pub(crate) fn x_client(session: &Session) -> RustConnection {
     let status = session.status();
     let field = |name: &str| status[name].as_str().unwrap().to_owned();
     let display = field("display");

@@ -24,6 +24,7 @@ mod harness;
 mod max_rate;
 mod microphone;
 mod opening;
+mod pace;
 mod pipewire;
 mod preferences;
 mod printing;
