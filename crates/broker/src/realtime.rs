@@ -1,16 +1,16 @@
 //! Real-time policy for the few threads of a desktop that only pass input on, while it is used.
 //! Beside the path: from session_groups.rs, for which the supervisor of the desktop asks and names
 //! its X server and its session process, to the kernel. The supervisor is the person's: whose each
-//! process is, where it is and what it runs is checked here, and in any case a budget bounds what
-//! its threads take, whatever they do (budget.rs). A thread of this process, with a priority above
-//! theirs, measures them and takes it back. Knows threads; never what a person does.
+//! process is, where it is and how it is called is checked here, and in any case a budget bounds
+//! what its threads take, whatever they do (budget.rs). A thread of this process, with a priority
+//! above theirs, measures them and takes it back. Knows threads; never what a person does.
 
 mod budget;
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -58,14 +58,12 @@ pub(crate) struct Named {
     pub(crate) session: u32,
 }
 
-/// Whose threads they have to be, and what they have to run.
+/// Whose threads they have to be.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     uid: u32,
     /// The group of the processes that answer.
     answers: PathBuf,
-    /// The program of session processes, by device and inode.
-    own: (u64, u64),
 }
 
 /// A thread, and its process, so that no other one gets that number.
@@ -79,10 +77,8 @@ struct Candidate {
 
 impl Rules {
     /// For a desktop of this user whose answering processes are in this group.
-    pub(crate) fn new(uid: u32, answers: &Path) -> Result<Rules, String> {
-        let own = Path::new("/proc/self/exe");
-        let file = fs::metadata(own).map_err(crate::limits::at(own))?;
-        Ok(Rules { uid, answers: answers.to_owned(), own: (file.dev(), file.ino()) })
+    pub(crate) fn new(uid: u32, answers: &Path) -> Rules {
+        Rules { uid, answers: answers.to_owned() }
     }
 
     /// The threads of named processes that may be real-time, where `folder_of` finds the group of a
@@ -116,10 +112,10 @@ impl Rules {
         if folder_of(pid).as_ref() != Some(&self.answers) {
             return Err(format!("process {pid} is not in the group of what answers"));
         }
-        if !self.recognises(role, pid) {
+        if !is_called(role, pid) {
             return Err(match role {
-                Role::Input => format!("process {pid} is no X server of this system"),
-                Role::Session => format!("process {pid} is no session process of this version"),
+                Role::Input => format!("process {pid} is no X server"),
+                Role::Session => format!("process {pid} is no session process"),
             });
         }
         if !has_xcpu_handler(&status) {
@@ -132,24 +128,18 @@ impl Rules {
         };
         Ok(Candidate { role, pid, thread, process })
     }
+}
 
-    /// By the file that it runs. A person can make a process of theirs do anything, so this is no
-    /// more than a check that a supervisor names the right ones.
-    fn recognises(&self, role: Role, pid: u32) -> bool {
-        let program = PathBuf::from(format!("/proc/{pid}/exe"));
-        let Ok(file) = fs::metadata(&program) else { return false };
-        match role {
-            Role::Input => {
-                let path = fs::read_link(&program).unwrap_or_default();
-                let is_roots = file.uid() == 0 && file.mode() & 0o022 == 0;
-                is_roots && path.file_name().is_some_and(|name| name == SERVER)
-            }
-            Role::Session => {
-                let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let first = arguments.split(|&byte| byte == 0).nth(1);
-                (file.dev(), file.ino()) == self.own && first == Some(b"session")
-            }
-        }
+/// By its command line: the file that it runs is not told without CAP_SYS_PTRACE, which a login
+/// process has given up. A person can make a process of theirs be called and do anything, so this
+/// is no more than a check that a supervisor names the right ones.
+fn is_called(role: Role, pid: u32) -> bool {
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = arguments.split(|&byte| byte == 0);
+    let program = arguments.next().and_then(|path| path.rsplit(|&byte| byte == b'/').next());
+    match role {
+        Role::Input => program == Some(SERVER.as_bytes()),
+        Role::Session => arguments.next() == Some(b"session"),
     }
 }
 
@@ -281,7 +271,7 @@ struct Watch {
     granted: Vec<Candidate>,
     budget: Budget,
     slots: Slots,
-    slot: Option<File>,
+    slot: Option<Slot>,
     leased_until: Instant,
 }
 
@@ -498,13 +488,24 @@ struct Slots {
     count: u32,
 }
 
+/// One of them, until it is dropped.
+#[derive(Debug)]
+struct Slot(File);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // What is being started has the file too until it runs, and would hold the lock.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 impl Slots {
     fn of_machine() -> Slots {
         let processors = thread::available_parallelism().map_or(1, |count| count.get() as u32);
         Slots { prefix: SLOT.into(), count: slots_for(processors) }
     }
 
-    fn take(&self) -> Result<File, String> {
+    fn take(&self) -> Result<Slot, String> {
         for number in 0..self.count {
             let mut path = self.prefix.clone().into_os_string();
             path.push(number.to_string());
@@ -514,7 +515,7 @@ impl Slots {
             options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
             let file = options.open(&path).map_err(crate::limits::at(&path))?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(file),
+                Ok(()) => return Ok(Slot(file)),
                 Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(crate::limits::at(&path)(error.into())),
             }

@@ -422,7 +422,7 @@ enum Whose {
 impl SessionGroups {
     /// Threads that pass input on may be real-time while it is used.
     pub(crate) fn allow_real_time(&mut self) {
-        self.real_time = Rules::new(self.uid, &self.answers).map(RealTime::new);
+        self.real_time = Ok(RealTime::new(Rules::new(self.uid, &self.answers)));
     }
 
     /// Answers a supervisor until it ends: in a thread of its own.

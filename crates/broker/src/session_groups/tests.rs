@@ -551,7 +551,7 @@ fn desktop_with_real_time(programs: &Programs, number: u32) -> Option<Desktop> {
     let request = GroupRequest::RealTime { server: server.pid(), session: session.pid() };
     let off = groups.handle(&request).unwrap_err();
     assert!(off.contains("no real-time = true"), "{off}");
-    let rules = Rules::new(UID, &groups.answers).unwrap().with_own(&programs.program());
+    let rules = Rules::new(UID, &groups.answers);
     groups.real_time = Ok(RealTime::new(rules));
     Some((places, groups, server, session, request))
 }

@@ -93,7 +93,7 @@ fn a_person_who_starts_several_in_the_same_instant_gets_as_many_as_one_may() {
 
 /// The folder of a process's control group for a controller, and whether it is of version 2. Of the
 /// groups within a desktop's: that one.
-fn group(pid: u32, controller: &str) -> Option<(PathBuf, bool)> {
+pub(crate) fn group(pid: u32, controller: &str) -> Option<(PathBuf, bool)> {
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let path = |start: &dyn Fn(&str) -> bool| {
         own.lines().find_map(|line| {
@@ -124,7 +124,7 @@ fn counted(path: &Path, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
 }
 
-fn process_of(account: &Account, pattern: &str) -> u32 {
+pub(crate) fn process_of(account: &Account, pattern: &str) -> u32 {
     wait_until(pattern, || {
         let mut pgrep = Command::new("pgrep");
         let output = pgrep.args(["-U", &account.name, "--full", pattern]).output().unwrap();

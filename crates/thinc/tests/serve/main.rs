@@ -16,6 +16,7 @@ mod broker_metrics;
 mod broker_privileges;
 mod broker_proxy;
 mod broker_quic;
+mod broker_real_time;
 mod broker_restarts;
 mod broker_tls;
 mod ending;

@@ -8,9 +8,11 @@ use thinc_protocol::viewer::{Input, InputEvent, ViewerMessage};
 use crate::harness::{Session, Viewer, wait_until};
 use crate::sharing::send_all;
 
-/// A shell that computes without end, in a session of processes of its own; and the program that
-/// is typed into, whose window is mapped first.
-const COMMAND: &str = "setsid sh -c 'while :; do :; done' hog & exec xterm -e cat";
+/// A shell that computes, in a session of processes of its own, until the supervisor has ended,
+/// killed by a test that fails too; and the program that is typed into, whose window is mapped
+/// first.
+const COMMAND: &str =
+    "setsid sh -c 'while kill -0 $1; do :; done 2>&-' hog $PPID & exec xterm -e cat";
 
 fn session(options: &[&str]) -> Session {
     let command = ["--", "sh", "-c", COMMAND];
@@ -25,7 +27,7 @@ fn top(session: &Session) -> serde_json::Value {
 
 /// A key, with the pointer over the terminal: without a window manager that is where keys go. Reads
 /// what the session sends meanwhile.
-fn press(viewer: &mut Viewer, seq: u32) {
+pub(crate) fn press(viewer: &mut Viewer, seq: u32) {
     let key = |down| InputEvent::Key { code: 30, keysym: 0x61, down };
     let events = [InputEvent::Motion { x: 50, y: 50 }, key(true), key(false)];
     let input = |(seq, event)| ViewerMessage::Input(Input { seq, event });
