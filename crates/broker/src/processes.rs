@@ -1,9 +1,13 @@
 //! The processes of this machine, as the kernel tells them to everybody (proc(5)). Beside the path:
 //! for limits.rs and memory.rs. Knows what a process says that it is; never whether that is true.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Of a process's arguments.
+const COMMAND_LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// A process that ran a moment ago.
 pub(crate) struct Process {
@@ -18,9 +22,19 @@ pub(crate) fn all() -> impl Iterator<Item = Process> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         let folder = entry.path();
-        let arguments = fs::read(folder.join("cmdline")).unwrap_or_default();
+        let arguments = command_line(&folder);
         Some(Process { pid, folder, arguments })
     })
+}
+
+/// The arguments of the process with this folder in /proc, each with a zero byte after it, or as
+/// many of them as tell which program it is: a process can make them as long as its memory.
+pub(crate) fn command_line(folder: &Path) -> Vec<u8> {
+    let mut arguments = Vec::new();
+    if let Ok(file) = File::open(folder.join("cmdline")) {
+        let _ = file.take(COMMAND_LINE_BYTES_MAX).read_to_end(&mut arguments);
+    }
+    arguments
 }
 
 impl Process {

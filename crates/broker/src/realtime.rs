@@ -23,6 +23,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
 use thinc_realtime::{Policy, policy_of, set_policy};
 
 use crate::priority_groups::GroupAnswer;
+use crate::processes::command_line;
 use crate::session_groups::{is_of, status_of, value_of};
 
 use budget::{Budget, INTERVAL, Over, PERCENT_MAX, RUN_MAX, Role};
@@ -134,7 +135,7 @@ impl Rules {
 /// process has given up. A person can make a process of theirs be called and do anything, so this
 /// is no more than a check that a supervisor names the right ones.
 fn is_called(role: Role, pid: u32) -> bool {
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments = command_line(Path::new(&format!("/proc/{pid}")));
     let mut arguments = arguments.split(|&byte| byte == 0);
     let program = arguments.next().and_then(|path| path.rsplit(|&byte| byte == b'/').next());
     match role {
@@ -244,7 +245,9 @@ impl RealTime {
 
     /// Before this process moves elsewhere.
     pub(crate) fn take_back_of(&mut self, pid: u32) {
-        if self.named.is_some_and(|named| [named.server, named.session].contains(&pid)) {
+        // 0: none was named.
+        if pid != 0 && self.named.is_some_and(|named| [named.server, named.session].contains(&pid))
+        {
             self.take_back();
         }
     }
@@ -289,6 +292,10 @@ impl Watch {
                 true => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 false => orders.recv_timeout(INTERVAL),
             };
+            // Whatever comes between two measurements: what was used until now counts.
+            if order.is_ok() && !self.granted.is_empty() {
+                self.measure();
+            }
             match order {
                 Ok(Order::Grant(candidates, answer)) => {
                     let _ = answer.send(self.grant(candidates));
@@ -347,6 +354,7 @@ impl Watch {
         // Another thread may have got its number just before.
         if !candidate.lives() {
             let _ = set_policy(pid_of(candidate.thread), Policy::Ordinary);
+            candidate.make_ordinary();
             self.budget.end(role);
             return Err(candidate.has_ended());
         }
@@ -368,10 +376,7 @@ impl Watch {
 
     fn take_back(&mut self, is_meant: impl Fn(&Candidate) -> bool) {
         for granted in self.granted.extract_if(.., |granted| is_meant(granted)) {
-            if granted.lives() {
-                // One that ends meanwhile has none.
-                let _ = granted.set(Policy::Ordinary);
-            }
+            granted.make_ordinary();
             self.budget.end(granted.role);
         }
     }
@@ -399,12 +404,28 @@ impl Candidate {
         (self.role, self.pid, self.thread) == (other.role, other.pid, other.thread)
     }
 
-    /// Of the process and the thread. The number of a process that this refers to is no other's.
+    /// Of the process and the thread.
     fn lives(&self) -> bool {
+        let task = format!("/proc/{}/task/{}", self.pid, self.thread);
+        self.process_lives() && Path::new(&task).exists()
+    }
+
+    /// The number of a process that this refers to is no other's.
+    fn process_lives(&self) -> bool {
         let mut ended = [PollFd::new(&self.process, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let is_alive = poll(&mut ended, Some(&now)) == Ok(0);
-        is_alive && Path::new(&format!("/proc/{}/task/{}", self.pid, self.thread)).exists()
+        poll(&mut ended, Some(&now)) == Ok(0)
+    }
+
+    /// Of a process that ends meanwhile nothing is left.
+    fn make_ordinary(&self) {
+        if self.lives() {
+            let _ = self.set(Policy::Ordinary);
+        }
+        // A thread that executes a program gets the number of the process, and keeps its policy.
+        if self.thread != self.pid && self.process_lives() {
+            let _ = set_policy(pid_of(self.pid), Policy::Ordinary);
+        }
     }
 
     fn has_ended(&self) -> String {

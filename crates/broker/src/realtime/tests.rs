@@ -273,6 +273,49 @@ fn what_has_made_itself_ordinary_stays_so_for_a_while() {
 }
 
 #[test]
+fn a_thread_that_has_executed_a_program_is_ordinary_too() {
+    in_watch("executes", |programs, mut watch| {
+        // As if another thread of the process had been granted it: that has the number of the
+        // process now, and its own is no thread's.
+        let session = programs.session(UID);
+        let mut granted = candidates(programs, &session).remove(0);
+        granted.thread = u32::MAX >> 1;
+        assert!(granted.process_lives() && !granted.lives());
+        set_policy(pid_of(session.pid()), Policy::RealTime(PRIORITY)).unwrap();
+        watch.granted.push(granted);
+        watch.measure();
+        assert_eq!(session.policy(), ORDINARY);
+    });
+}
+
+#[test]
+fn what_is_used_counts_however_soon_it_is_taken_back() {
+    in_watch("soon", |programs, watch| {
+        let mut session = programs.session(UID);
+        session.compute();
+        let (orders, ordered) = channel();
+        let running = thread::spawn(move || watch.run(&ordered));
+        // It is taken back before each measurement.
+        let until = Instant::now() + Duration::from_secs(60);
+        let why = loop {
+            assert!(Instant::now() < until, "it is never paused");
+            let (answer, answered) = channel();
+            orders.send(Order::Grant(candidates(programs, &session), answer)).unwrap();
+            if let Err(why) = answered.recv().unwrap() {
+                break why;
+            }
+            thread::sleep(INTERVAL / 5);
+            let (answer, answered) = channel();
+            orders.send(Order::TakeBack(answer)).unwrap();
+            answered.recv().unwrap();
+        };
+        assert!(why.contains("used"), "{why}");
+        drop(orders);
+        running.join().unwrap();
+    });
+}
+
+#[test]
 fn no_more_desktops_have_it_than_there_are_places() {
     in_watch("places", |programs, mut watch| {
         let taken = watch.slots.take().unwrap();
