@@ -31,7 +31,7 @@
 #define THINC_SCREEN_AREA_MAX (64u * 1024u * 1024u)
 #define THINC_OUTPUTS 16u
 #define THINC_CURSOR_MAX 256u
-/* Frames a second, of the clock that whole images and Present's clients are held to. */
+/* Frames a second, of the clock that whole images in a row are held to. */
 #define THINC_FRAME_RATE_MIN 10u
 #define THINC_FRAME_RATE_MAX 60u
 #define THINC_CURSOR_OFFSET 4096u

@@ -1,8 +1,9 @@
-/* Path 1/13: from gc.c's images, and from the clock, to X's scheduling of one client.
- * Holds an X client that puts whole images of a window in a row to the clock of frames: after an
- * image X reads no further request of it until its next one may come, at most a tick later. Nobody
- * else waits. Software OpenGL waits for X after each frame and would otherwise draw as fast as it
- * can, more than any viewer takes. Knows clients, rectangles and times; never pixels. */
+/* Path 1/13: from gc.c's images, and from the session's word in the ring, to X's scheduling of
+ * one client. Holds an X client that puts whole images of a window in a row to the clock of
+ * frames, which ticks as often as the session says that the fastest viewer takes frames: after an
+ * image X reads no further request of it until its next one may come, at most a tick later.
+ * Nobody else waits. Software OpenGL waits for X after each frame and would otherwise draw as
+ * fast as it can, more than any viewer takes. Knows clients, rectangles and times; never pixels. */
 #include "thinc.h"
 
 #include <dixstruct.h>
@@ -46,6 +47,17 @@ static struct hold *hold_of(ClientPtr client) {
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static CARD32 ms_until(uint64_t us, uint64_t now) { return (CARD32)((us - now + 999) / 1000); }
 
+/* Of the clock of frames, whatever the session wrote. */
+static uint32_t period_us(void) {
+    struct thinc_header *header = ring_header();
+    uint32_t rate = header ? __atomic_load_n(&header->frame_rate, __ATOMIC_RELAXED) : 0;
+    if (rate == 0 || rate > THINC_FRAME_RATE_MAX)
+        rate = THINC_FRAME_RATE_MAX;
+    else if (rate < THINC_FRAME_RATE_MIN)
+        rate = THINC_FRAME_RATE_MIN;
+    return 1000000 / rate;
+}
+
 /* X's timers count in milliseconds, so it may be early. */
 static CARD32 held_long_enough(OsTimerPtr timer, CARD32 ms, void *closure) {
     ClientPtr client = closure;
@@ -87,7 +99,7 @@ static uint64_t next_frame(struct row *row, uint64_t attended_us, uint64_t now) 
         return 0;
     }
     row->frames = FRAMES_MIN;
-    uint32_t period = clock_period_us();
+    uint32_t period = period_us();
     row->due_us = later(row->due_us + period, now);
     /* Half a tick early: a client that keeps to the rate by a clock of its own is never held,
      * unless its clock is that irregular. On the average an image still takes a tick. */

@@ -181,7 +181,6 @@ static Bool close_screen(ScreenPtr screen) {
     gc_close(screen);
     window_close(screen);
     pixmap_close(screen);
-    clock_close();
     screen->BlockHandler = wrapped_BlockHandler;
     screen->CloseScreen = wrapped_CloseScreen;
     /* The framebuffer, the ring and the socket stay for the next server generation. */
@@ -243,8 +242,7 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     xf86SetBlackWhitePixels(screen);
     xf86SetBackingStore(screen);
     if (!cursor_init(screen) || !xf86CrtcScreenInit(screen) || !miCreateDefColormap(screen) ||
-        !video_init(screen) || !randr_init() || !pace_init(thinc.pace) ||
-        (thinc.pace && !clock_init(screen))) {
+        !video_init(screen) || !randr_init() || !pace_init(thinc.pace)) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }

@@ -173,15 +173,12 @@ uint32_t pixmap_serial(PixmapPtr pixmap);
 bool pixmap_track(PixmapPtr pixmap);
 uint32_t window_top_level(WindowPtr window);
 
-/* ---- pace.c, clock.c: X clients that put frames are held to a clock -------------------------- */
+/* ---- pace.c: X clients that put frames are held to a clock ----------------------------------- */
 /* Call them after an image was drawn that an X client has put, by PutImage or ShmPutImage. */
 void pace_image(DrawablePtr d, int x, int y, int w, int h);
 /* The same if the copy was an image, and not from a pixmap. */
 void pace_copy(DrawablePtr src, DrawablePtr dst, int x, int y, int w, int h);
 bool pace_init(bool on); /* once X has reset its callbacks */
-uint32_t clock_period_us(void);
-bool clock_init(ScreenPtr screen); /* Present's clients wait for this clock from here on */
-void clock_close(void);
 
 bool cursor_init(ScreenPtr screen);
 void cursor_attach(void); /* fills the cursor block of a fresh ring */

@@ -398,8 +398,8 @@ impl Ring {
     }
 
     /// Sets the clock of frames to so many ticks a second, [`abi::FRAME_RATE_MIN`] to
-    /// [`abi::FRAME_RATE_MAX`]: X clients that put whole images in a row are held to it, and
-    /// Present's clients wait for it. The most after attach.
+    /// [`abi::FRAME_RATE_MAX`]: X clients that put whole images in a row are held to it. The
+    /// most after attach.
     pub fn set_frame_rate(&self, rate: u32) {
         self.mapping.word(abi::HEADER_FRAME_RATE).store(rate, Ordering::Relaxed);
     }

@@ -16,8 +16,8 @@ pub struct XorgConf<'a> {
     pub width: u32,
     /// Initial height of the screen in pixels.
     pub height: u32,
-    /// Holds X clients that put whole images in a row to the clock of frames, and Present's clients
-    /// with them ([`crate::Ring::set_frame_rate`]).
+    /// Holds X clients that put whole images in a row to the clock of frames
+    /// ([`crate::Ring::set_frame_rate`]).
     pub pace: bool,
     /// Registers a damage object on the screen, so that tests can compare the recorded area with
     /// it. It costs time per op.

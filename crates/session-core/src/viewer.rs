@@ -349,8 +349,12 @@ impl Viewer {
         }
     }
 
-    /// An application has drawn a frame, here on the screen.
-    pub(crate) fn frame_drawn(&mut self, rect: &Rect, now: Micros) {
+    /// An application has drawn a frame, here on the screen; or, not `shown`, in a pixmap.
+    pub(crate) fn frame_drawn(&mut self, rect: &Rect, shown: bool, now: Micros) {
+        if !shown {
+            // Perhaps nobody sees the pixmap: then nothing is committed for any of its frames.
+            self.take_frame();
+        }
         let rect = self.pending.transform().map_or(*rect, |by| by.touched_rect(rect));
         self.frame_rate.drawn(rect, now);
     }

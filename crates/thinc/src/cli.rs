@@ -280,9 +280,8 @@ pub(crate) struct Serve {
     ///
     /// Software OpenGL and Vulkan draw as fast as the processor lets them. A program that puts
     /// image after image into a window is held to the frames that the fastest viewer takes, at most
-    /// 60 a second and at least 10; nothing else waits. Programs that wait for the monitor
-    /// (Present) get the same rate. `thinc top` shows it. With "off" they draw as fast as they
-    /// can, for example to measure it.
+    /// 60 a second and at least 10; nothing else waits. `thinc top` shows it. With "off" they draw
+    /// as fast as they can, for example to measure it.
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_PACE")]
     pub(crate) pace: Switch,

@@ -14,6 +14,7 @@ const FRAME_AREA_MIN: u64 = 64 * 1024;
 /// The image of which records are read: an op has one for each visible part.
 #[derive(Debug, Default)]
 pub(super) struct FrameRecords {
+    op: u64,
     area: u64,
     extents: Rect,
 }
@@ -26,12 +27,16 @@ impl FrameRecords {
             return None;
         };
         let place = if dst == DrawableId::SCREEN { rect } else { whole };
+        if self.op != record.op {
+            // The rest of another one was lost with other records.
+            *self = FrameRecords { op: record.op, ..FrameRecords::default() };
+        }
         self.area += rect.area();
         self.extents = if self.extents.is_empty() { place } else { self.extents.bound(&place) };
         if record.more {
             return None;
         }
-        let FrameRecords { area, extents } = std::mem::take(self);
+        let FrameRecords { area, extents, .. } = std::mem::take(self);
         (area >= FRAME_AREA_MIN).then_some(extents)
     }
 }
@@ -41,7 +46,8 @@ impl Session {
     #[inline]
     pub(super) fn count_frame(&mut self, record: &DrawRecord, now: Micros) {
         if let Some(rect) = self.frame_records.take(record, self.screen.size.rect()) {
-            self.viewers.iter_mut().for_each(|viewer| viewer.frame_drawn(&rect, now));
+            let shown = matches!(record.kind, RecordKind::Draw { dst: DrawableId::SCREEN, .. });
+            self.viewers.iter_mut().for_each(|viewer| viewer.frame_drawn(&rect, shown, now));
         }
     }
 
@@ -76,6 +82,9 @@ mod tests {
         let rest = image(Rect::at(300, 0, 200, 200), false);
         assert_eq!(records.take(&rest, SCREEN), Some(Rect::at(0, 0, 500, 200)));
         assert_eq!(records.take(&rest, SCREEN), None, "that was another op");
+        assert_eq!(records.take(&image(Rect::at(0, 0, 250, 250), true), SCREEN), None);
+        let next = DrawRecord { op: 2, ..rest };
+        assert_eq!(records.take(&next, SCREEN), None, "the rest of the other one was lost");
     }
 
     #[test]

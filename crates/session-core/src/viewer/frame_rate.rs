@@ -45,7 +45,7 @@ impl FrameRate {
         if now.saturating_sub(self.newest) >= PAUSE {
             self.begin(now);
         } else if now.saturating_sub(self.began) >= WINDOW && self.drawn >= FRAMES_MIN {
-            self.decide(now);
+            self.decide();
             self.begin(now);
         }
         self.newest = now;
@@ -73,11 +73,11 @@ impl FrameRate {
     /// that a viewer that has become faster is noticed, and at least two thirds of what it was, as
     /// one stall says little. More are tried while at most a sixteenth is lost. Between the two the
     /// rate stays.
-    fn decide(&mut self, now: Micros) {
+    fn decide(&mut self) {
         let lost = self.drawn - self.taken.min(self.drawn);
         let rate = if lost * 5 > self.drawn {
-            let taken = u64::from(self.taken) * 1_000_000 / (now - self.began);
-            let taken = u32::try_from(taken).unwrap_or(FRAME_RATE_MAX).min(FRAME_RATE_MAX);
+            // Of all programs that draw, each is held to the rate.
+            let taken = self.rate * self.taken / self.drawn;
             (taken + taken / 8 + 1).clamp(self.rate * 2 / 3, self.rate)
         } else if lost == 0 {
             self.rate + self.rate / 4 + 1
@@ -134,6 +134,24 @@ mod tests {
         let fast = seconds(&mut frames, 11_000_000, 12, 100);
         assert!(fast.windows(2).all(|pair| pair[0] <= pair[1]), "{fast:?}");
         assert_eq!(fast[11], FRAME_RATE_MAX);
+    }
+
+    #[test]
+    fn several_programs_are_held_to_what_is_taken_of_all() {
+        let mut frames = FrameRate::new();
+        let (mut now, mut ready) = (0, 0);
+        while now < 5_000_000 {
+            // Two programs, and a viewer that takes 30 frames a second of both together.
+            for _ in 0..2 {
+                frames.drawn(FRAME, now);
+                if now >= ready {
+                    frames.taken();
+                    ready = now.max(ready + 1_000_000 / 30);
+                }
+            }
+            now += 1_000_000 / u64::from(frames.rate());
+        }
+        assert!((12..=23).contains(&frames.rate()), "{}", frames.rate());
     }
 
     #[test]

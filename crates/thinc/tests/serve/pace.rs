@@ -66,11 +66,21 @@ fn clock(session: &Session) -> (u64, u64) {
     (top["frames"]["rate"].as_u64().unwrap(), top["frames"]["holds"].as_u64().unwrap())
 }
 
+/// Ends the threads of a test, also of one that fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_program_is_held_to_what_the_fastest_viewer_takes() {
     let session = Session::start(&[]);
     let (done, drawn) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
+        let _ends = Ends(&done);
         scope.spawn(|| {
             let mut program = Program::new(&session);
             while !done.load(Ordering::Relaxed) {
@@ -103,7 +113,6 @@ fn a_program_is_held_to_what_the_fastest_viewer_takes() {
             (drawn > before + 100 && clock(&session).0 > RATE_MIN).then_some(())
         });
         drop(slow);
-        done.store(true, Ordering::Relaxed);
     });
 }
 
