@@ -565,4 +565,20 @@ pub(crate) mod tests {
     pub(crate) fn viewer(id: u32) -> Viewer {
         with_context(|screen| Viewer::new(ViewerId(id), &hello(0), screen, Rights::ALL, 0))
     }
+
+    #[test]
+    fn frames_in_a_pixmap_that_nobody_sees_say_nothing_of_a_viewer() {
+        let mut viewer = viewer(1);
+        viewer.pending.commit_all();
+        let (all, most) = (SCREEN.rect(), thinc_ring::FRAME_RATE_MAX);
+        for frame in 0..100 {
+            viewer.frame_drawn(&all, false, frame * 20_000);
+        }
+        assert_eq!(viewer.frame_rate.rate(), most);
+        // Those that are shown, and never committed, do.
+        for frame in 100..200 {
+            viewer.frame_drawn(&all, true, frame * 20_000);
+        }
+        assert!(viewer.frame_rate.rate() < most);
+    }
 }
