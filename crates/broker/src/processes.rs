@@ -1,5 +1,6 @@
 //! The processes of this machine, as the kernel tells them to everybody (proc(5)). Beside the path:
-//! for limits.rs and memory.rs. Knows what a process says that it is; never whether that is true.
+//! for limits.rs, memory.rs and realtime.rs. Knows what a process says that it is; never whether
+//! that is true.
 
 use std::fs::{self, File};
 use std::io::Read as _;
