@@ -53,7 +53,7 @@ fn commands(screen: &screens::Screen, rect: &Rect, keep: Option<u32>) -> Vec<u8>
     );
     planned.extend(keep.map(|slot| Planned::Keep { rect: *rect, slot }));
     let mut out = Vec::new();
-    let settings = EncodeSettings { entropy: Entropy::Stream, jpeg: None };
+    let settings = EncodeSettings { entropy: Entropy::Stream, ..EncodeSettings::default() };
     Encoder::new().encode_with(&planned, &snapshot, &settings, &mut out);
     out
 }

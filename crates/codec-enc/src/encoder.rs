@@ -177,7 +177,12 @@ impl Encoder {
                 Planned::Keep { rect, slot } => writer.keep(*rect, *slot),
                 Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, writer),
                 Planned::Photo { rect } => match settings.jpeg {
-                    Some(profile) => self.photo(*rect, profile, snapshot, writer),
+                    Some(profile) => self.photo(*rect, (profile, LOSSY_GAIN_MIN), snapshot, writer),
+                    None => self.raw(*rect, snapshot, writer),
+                },
+                // Lossy in any case: comparing takes as long as sending it lossless.
+                Planned::Frame { rect } => match settings.frames {
+                    Some(profile) => self.photo(*rect, (profile, 0), snapshot, writer),
                     None => self.raw(*rect, snapshot, writer),
                 },
             }
@@ -243,11 +248,11 @@ impl Encoder {
         }
     }
 
-    /// Encodes a photograph, lossy if that is much smaller.
+    /// Encodes a photograph: lossy, unless lossless bytes are fewer than `gain` times as many.
     fn photo(
         &mut self,
         rect: Rect,
-        profile: JpegProfile,
+        (profile, gain): (JpegProfile, u64),
         snapshot: &Snapshot,
         writer: &mut CommandWriter<'_>,
     ) {
@@ -257,7 +262,7 @@ impl Encoder {
             let part = Rect { y1: y, y2: rect.y2.min(y + rows as i32), ..rect };
             let mut jpeg = std::mem::take(&mut self.jpeg);
             let worth = self.photographs.encode(&part, snapshot, profile, &mut jpeg)
-                && jpeg.len() as u64 * LOSSY_GAIN_MIN <= self.lossless_len(&part, snapshot);
+                && (gain == 0 || jpeg.len() as u64 * gain <= self.lossless_len(&part, snapshot));
             if worth {
                 writer.raw(part, Encoding::Jpeg, &jpeg);
             } else {

@@ -35,6 +35,8 @@ pub struct EncodeSettings {
     pub entropy: Entropy,
     /// Quality of photographs that may be lossy; `None`: lossless.
     pub jpeg: Option<JpegProfile>,
+    /// Quality of what moves in a program's frames; `None`: lossless.
+    pub frames: Option<JpegProfile>,
 }
 
 /// zstd's fastest regular level; level 3 saves a few percent at half the speed.
@@ -43,6 +45,6 @@ pub(crate) const BLOCK_LEVEL: i32 = 1;
 impl Default for EncodeSettings {
     /// Settings that every viewer can decode, independent of earlier updates.
     fn default() -> EncodeSettings {
-        EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL }, jpeg: None }
+        EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL }, jpeg: None, frames: None }
     }
 }

@@ -10,6 +10,7 @@ pub mod coverage;
 mod hint;
 mod kind;
 mod motion;
+mod moving;
 mod photo;
 mod plan;
 mod replacement;
@@ -25,6 +26,7 @@ mod video_mask;
 
 pub use cache::Cache;
 pub use hint::{Claim, Content, Hint, HintStats, Hints};
+pub use moving::FRAME_AREAS_MAX;
 pub use plan::{Lossy, PlanSettings, Planned, plan, plan_with};
 pub use resample::Resampler;
 pub use retained::confirm_retained;

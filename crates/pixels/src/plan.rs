@@ -85,6 +85,12 @@ pub enum Planned {
         /// Where.
         rect: Rect,
     },
+    /// A part of a program's frame that moves: sent lossy, as another one follows; it is in the
+    /// shadow's lossy region.
+    Frame {
+        /// Where.
+        rect: Rect,
+    },
 }
 
 /// Whether lossy encodings are allowed.
@@ -110,6 +116,11 @@ pub struct PlanSettings<'a> {
     /// The mask of a video area whose frame this snapshot is; the plan handles what the mask
     /// excludes. The cache is not used, because nothing in a video repeats.
     pub video: Option<&'a mut VideoMask>,
+    /// Areas that a program puts whole frames into, disjoint; those after the first
+    /// `FRAME_AREAS_MAX` count as none. The cache is not used with them.
+    pub frames: &'a [Rect],
+    /// What moves in them is sent lossy, and lossy pixels that did not change wait for a refresh.
+    pub lossy_frames: bool,
 }
 
 /// A rectangle of at least this many pixels is searched for parts of one colour.
@@ -131,7 +142,7 @@ const LOSSY_RECTS_MAX: usize = 1024;
 ///
 /// COPYs that are sent before these pixels must already be applied to the shadow. Afterwards the
 /// snapshot's region is known and lossless. Every rectangle lies in the snapshot, also a shift's
-/// source. Shifts are first and KEEPs last; the order of the others is arbitrary.
+/// source. Shifts are first and KEEPs last; others that overlap are in order.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
     plan_with(snapshot, shadow, &Hints::NONE, PlanSettings::default(), out);
 }
@@ -147,8 +158,10 @@ pub fn plan_with(
     settings: PlanSettings<'_>,
     out: &mut Vec<Planned>,
 ) -> HintStats {
-    let PlanSettings { lossy, cache, now, video: mut mask } = settings;
-    let mut cache = cache.filter(|_| mask.is_none());
+    let PlanSettings { lossy, cache, now, video: mut mask, frames, lossy_frames } = settings;
+    let photographs = lossy == Lossy::Photographs;
+    let lossy = if lossy_frames { Lossy::Photographs } else { lossy };
+    let mut cache = cache.filter(|_| mask.is_none() && frames.is_empty());
     let mut hint_stats = HintStats::default();
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow, lossy);
@@ -160,11 +173,20 @@ pub fn plan_with(
     if let Some(mask) = &mut mask {
         mask.record(&changes, snapshot, |x1, x2, y| shadow.row(x1, x2, y));
     }
+    let mut moving = std::mem::take(&mut shadow.moving);
+    let row = |x1, x2, y| shadow.row(x1, x2, y);
+    moving.find(frames, (&changes, snapshot, hints), &out[planned_before..], row, now);
+    // What is known to move needs not be detected.
+    let known: &[Rect] = if lossy_frames && moving.extent().0 > 0 { frames } else { &[] };
+    shadow.moving = moving;
     let mut motion = std::mem::take(&mut shadow.motion);
     for rect in &changes.rects {
+        let counts = !known.iter().any(|frame| frame.contains(rect));
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
             let old = shadow.row_mut(rect.x1, rect.x2, y);
-            motion.count(rect.x1, y, row, old);
+            if counts {
+                motion.count(rect.x1, y, row, old);
+            }
             for (old, new) in old.iter_mut().zip(row) {
                 *old = new & RGB;
             }
@@ -187,9 +209,20 @@ pub fn plan_with(
         cache.recall(&mut changes.rects, snapshot, shadow, out);
     }
     let first = out.len();
-    let photos = (lossy == Lossy::Photographs).then_some(&mut shadow.photos);
-    let clip =
-        mask.map(|mask| mask.find(&changes, snapshot, hints)).filter(|clip| !clip.is_empty());
+    let photos = photographs.then_some(&mut shadow.photos);
+    let clip = match mask {
+        Some(mask) => Some(mask.find(&changes, snapshot, hints)),
+        None if lossy_frames => {
+            let content = Content::Video;
+            out.extend(shadow.moving.rects().map(|&rect| Planned::Frame { rect }));
+            // In order: they write over parts of the former.
+            let exact = shadow.moving.exact();
+            out.extend(exact.map(|&rect| Planned::Pixels { rect, content }));
+            Some(shadow.moving.region())
+        }
+        None => None,
+    };
+    let clip = clip.filter(|clip| !clip.is_empty());
     let mut classifier = Classifier { snapshot, hints, motion: &shadow.motion, photos, first, out };
     for rect in &changes.rects {
         hints.check_solids(rect, snapshot, &mut hint_stats);
@@ -203,6 +236,10 @@ pub fn plan_with(
     }
     if let Some(clip) = clip {
         shadow.lossy_region.add(clip);
+        if lossy_frames {
+            let exact: Region = shadow.moving.exact().copied().collect();
+            shadow.lossy_region.subtract(&exact);
+        }
     }
     for planned in &out[first..] {
         if let Planned::Photo { rect } = planned {

@@ -7,6 +7,7 @@ use thinc_region::{Rect, Region, Size};
 use crate::Lossy;
 use crate::changes::Changes;
 use crate::motion::Motion;
+use crate::moving::Moving;
 use crate::photo::Photos;
 use crate::shift::{Recent, Shifts};
 use crate::vector_candidates::Vector;
@@ -28,6 +29,8 @@ pub struct Shadow {
     pub(crate) photos: Photos,
     /// Detects what changes like a video.
     pub(crate) motion: Motion,
+    /// Finds what moves in known frames.
+    pub(crate) moving: Moving,
     /// Vectors of committed COPYs: the next one is likely the same.
     pub(crate) recent: Recent,
 }
@@ -44,6 +47,7 @@ impl Shadow {
             shifts: Shifts::default(),
             photos: Photos::default(),
             motion: Motion::new(size),
+            moving: Moving::default(),
             recent: Recent::default(),
         }
     }
@@ -69,6 +73,12 @@ impl Shadow {
     /// fewer pixels of text are, and none of scrolled content.
     pub fn fully_changed(&self) -> Option<Rect> {
         self.motion.fully_changed()
+    }
+
+    /// What moved in the last plan's known frames: pixels, and bounds. Nothing where something was
+    /// scrolled lately.
+    pub fn moving(&self) -> (u64, Rect) {
+        self.moving.extent()
     }
 
     /// Where the viewer's pixels are known.

@@ -52,7 +52,8 @@ fn rect_of(planned: &Planned) -> Option<&Rect> {
         Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
         | Planned::Pixels { rect, .. }
-        | Planned::Photo { rect } => Some(rect),
+        | Planned::Photo { rect }
+        | Planned::Frame { rect } => Some(rect),
         _ => None,
     }
 }
@@ -63,6 +64,7 @@ fn with_rect(planned: &Planned, rect: Rect) -> Planned {
         Planned::Coverage { fg, bg, .. } => Planned::Coverage { rect, fg, bg },
         Planned::Pixels { content, .. } => Planned::Pixels { rect, content },
         Planned::Photo { .. } => Planned::Photo { rect },
+        Planned::Frame { .. } => Planned::Frame { rect },
         _ => unreachable!("only planned items with one rectangle are split"),
     }
 }

@@ -22,7 +22,7 @@ use crate::hint::{Claim, Hints};
 use crate::{RGB, Snapshot};
 
 /// 24 levels in one channel: an edge, as in `photo.rs`.
-const EDGE: u8 = 24;
+pub(crate) const EDGE: u8 = 24;
 /// A third of a cell's pairs of neighbours: if more are equal, its edges are those of text and
 /// lines.
 const EQUAL: (u32, u32) = (1, 3);
@@ -246,7 +246,7 @@ fn columns(area: &Rect) -> usize {
 }
 
 /// True if no two neighbours in a rectangle of at most a cell differ by an edge.
-fn is_smooth(rect: &Rect, snapshot: &Snapshot) -> bool {
+pub(crate) fn is_smooth(rect: &Rect, snapshot: &Snapshot) -> bool {
     // Differences of bytes, in rows of one length, are what the compiler vectorizes best. All rows
     // are copied first: a load that overlaps two recent stores waits for both. The last pixel of a
     // row repeats.

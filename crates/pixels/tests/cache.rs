@@ -103,7 +103,7 @@ impl Viewer {
                         *pixels.next().expect("a slot has the pixels of its size")
                     });
                 }
-                Planned::Photo { rect } => {
+                Planned::Photo { rect } | Planned::Frame { rect } => {
                     self.shown.set(rect, |x, y| job.screen.row(x, x + 1, y)[0] ^ 0x01_0101)
                 }
                 Planned::Solid { region, .. } => {

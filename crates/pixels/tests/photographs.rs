@@ -193,7 +193,7 @@ fn show(planned: &[Planned], screen: &Screen, viewer: &mut Screen, seed: u32) {
                     .iter()
                     .for_each(|rect| viewer.draw(rect, |x, y| before.at(x - dx, y - dy)));
             }
-            Planned::Photo { rect } => {
+            Planned::Photo { rect } | Planned::Frame { rect } => {
                 viewer.draw(rect, |x, y| screen.at(x, y) & RGB ^ noise(seed, x, y) & 0x0003_0303)
             }
             Planned::Solid { region, color } => {

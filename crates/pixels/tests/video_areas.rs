@@ -528,7 +528,9 @@ proptest! {
                     Planned::Pattern { rect, .. }
                     | Planned::TwoColor { rect, .. }
                     | Planned::Coverage { rect, .. }
-                    | Planned::Pixels { rect, .. } | Planned::Photo { rect } => {
+                    | Planned::Pixels { rect, .. }
+                    | Planned::Photo { rect }
+                    | Planned::Frame { rect } => {
                         prop_assert!(!mask.clip().overlaps_rect(rect), "sent twice");
                         covered.add_rect(*rect);
                     }

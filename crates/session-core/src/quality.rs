@@ -293,6 +293,16 @@ impl Adaptation {
         }
     }
 
+    /// What moves in known frames may be sent as lossy pictures: the path is so fast that even
+    /// photographs are lossless. Below, a video stream takes fewer bytes.
+    pub(crate) fn takes_pictures(&self) -> bool {
+        match self.lossy {
+            LossyPolicy::Auto => self.profile.step == LOSSY_BOUNDS.len(),
+            LossyPolicy::Never => false,
+            LossyPolicy::Always => true,
+        }
+    }
+
     /// Encoding so many pixels took so long. Packing counts no pixels, since the encoder has
     /// counted them.
     pub(crate) fn encode_took(&mut self, pixels: u64, took: Micros) {

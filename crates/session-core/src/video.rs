@@ -5,6 +5,7 @@
 
 mod areas;
 mod bitrate;
+mod frames;
 mod scaled;
 mod stream;
 
@@ -26,6 +27,7 @@ use crate::queue::command_queue::CommandQueue;
 
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
 use bitrate::BitrateControl;
+use frames::{FRAME_AREAS_MAX, FrameArea};
 pub(crate) use stream::{CODED_MAX, PortFrame};
 use stream::{
     CommittedFrame, OP_UNKNOWN, RetryBackoff, StreamNumber, StreamState, VideoStream, is_codable,
@@ -152,6 +154,9 @@ pub(crate) struct Videos {
     ending: Vec<u16>,
     candidates: Vec<VideoCandidate>,
     redrawn: Vec<RedrawnArea>,
+    /// Frames of programs, and whether what moves in them may be lossy pictures.
+    frames: Vec<FrameArea>,
+    takes_pictures: bool,
     port_backoff: [RetryBackoff; STREAMS_MAX],
     area_backoff: RetryBackoff,
     bitrate: BitrateControl,
@@ -173,6 +178,8 @@ impl Videos {
             ending: Vec::new(),
             candidates: Vec::new(),
             redrawn: Vec::new(),
+            frames: Vec::new(),
+            takes_pictures: false,
             port_backoff: [RetryBackoff::default(); STREAMS_MAX],
             area_backoff: RetryBackoff::default(),
             bitrate: BitrateControl::default(),
@@ -223,6 +230,7 @@ impl Videos {
         }
         self.candidates.clear();
         self.redrawn.clear();
+        self.frames.clear();
     }
 
     fn position(&self, id: u16) -> Option<usize> {
@@ -395,6 +403,7 @@ impl Videos {
         {
             self.end(at, queue);
         }
+        self.end_for_pictures(queue, now);
         let wanted =
             |stream: &VideoStream| if now < stream.rests_at() { stream.bits_wanted() } else { 0.0 };
         let wanted = self.streams.iter().map(wanted).sum();
@@ -806,6 +815,10 @@ impl Videos {
         assert!(
             self.redrawn.len() <= REDRAWN_MAX,
             "at most {REDRAWN_MAX} redrawn areas are tracked"
+        );
+        assert!(
+            self.frames.len() <= FRAME_AREAS_MAX,
+            "at most {FRAME_AREAS_MAX} areas of frames are tracked"
         );
         assert!(self.ending.len() <= STREAMS_MAX, "each END is queued once");
         for (i, stream) in self.streams.iter().enumerate() {

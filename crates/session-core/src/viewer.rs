@@ -29,13 +29,14 @@ mod view;
 use thinc_clipboard::{ClipError, ClipboardPolicy};
 use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::Micros;
+use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::commands::Commands;
 use thinc_protocol::session::{CacheGrant, CloseCode};
 use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 
 use crate::delivery::Delivery;
-use crate::delivery::ledger::{JobId, PartBytes};
+use crate::delivery::ledger::{Job, JobId, PartBytes};
 use crate::input::keyboard::Locks;
 use crate::input::pointer::{CursorChanges, Pointer};
 #[cfg(feature = "mutations")]
@@ -357,6 +358,30 @@ impl Viewer {
         }
         let rect = self.pending.transform().map_or(*rect, |by| by.touched_rect(rect));
         self.frame_rate.drawn(rect, now);
+        let rect = rect.intersect(&self.pending.queue.size().rect());
+        if shown && !rect.is_empty() {
+            self.pending.videos.frame_drawn(&rect, now);
+        }
+    }
+
+    /// A plan found so many moving pixels in these areas of frames, within these bounds.
+    pub(crate) fn frames_moved(&mut self, areas: &[Rect], moving: (u64, Rect), now: Micros) {
+        let rate = self.delivery.flow.measured_rate();
+        let Pending { videos, queue, .. } = &mut self.pending;
+        videos.frames_moved(areas, moving, rate, queue, now);
+    }
+
+    /// Commands of a job were encoded.
+    pub(crate) fn frames_encoded(&mut self, job: &Job, commands: &Commands) {
+        if job.hints.frames.is_none() {
+            return;
+        }
+        let picture = |(command, len): (Command<'_>, usize)| match command {
+            Command::Raw { encoding: Encoding::Jpeg, .. } => len as u64,
+            _ => 0,
+        };
+        let bytes = commands.iter().map(picture).sum();
+        self.pending.videos.frames_encoded(&job.frames, bytes);
     }
 
     /// Something was committed: it may have been the last of a frame.

@@ -12,19 +12,24 @@ use thinc_transport::parity::{ParityEncoder, TailPath};
 use thinc_transport::path::PathInfo;
 use thinc_transport::quic::Datagrams;
 
-/// The encoder settings for a job of this quality.
-pub(crate) fn settings(quality: Quality) -> EncodeSettings {
+/// The encoder settings for a job of this quality, in which frames have this profile.
+pub(crate) fn settings(quality: Quality, frames: Option<core::JpegProfile>) -> EncodeSettings {
     EncodeSettings {
         entropy: match quality.entropy {
             core::Entropy::None => Entropy::None,
             core::Entropy::Stream { .. } => Entropy::Stream,
             core::Entropy::Block { level } => Entropy::Block { level },
         },
-        jpeg: quality.lossy.map(|profile| match profile {
-            core::JpegProfile::High => JpegProfile::High,
-            core::JpegProfile::Medium => JpegProfile::Medium,
-            core::JpegProfile::Low => JpegProfile::Low,
-        }),
+        jpeg: quality.lossy.map(jpeg),
+        frames: frames.map(jpeg),
+    }
+}
+
+fn jpeg(profile: core::JpegProfile) -> JpegProfile {
+    match profile {
+        core::JpegProfile::High => JpegProfile::High,
+        core::JpegProfile::Medium => JpegProfile::Medium,
+        core::JpegProfile::Low => JpegProfile::Low,
     }
 }
 

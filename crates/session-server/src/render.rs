@@ -209,8 +209,9 @@ impl Render for Turn<'_> {
         hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: hints };
         let quality = job.hints.quality;
-        encode_job.settings = packing::settings(quality);
+        encode_job.settings = packing::settings(quality, job.hints.frames);
         // Unchanged lossy pixels of a video are left until it rests, as with photographs.
+        let lossy_frames = job.hints.frames.is_some();
         let may_be_lossy = quality.lossy.is_some() || job.video.is_some();
         let lossy = if may_be_lossy { Lossy::Photographs } else { Lossy::Never };
         // Pixels of a video do not recur: they are not cached.
@@ -222,7 +223,14 @@ impl Render for Turn<'_> {
         if let (Some(mask), Some(frame)) = (&mut video_mask, &job.video) {
             mask.set_takes_text(frame.takes_text);
         }
-        let settings = PlanSettings { lossy, cache, now: *now, video: video_mask };
+        let settings = PlanSettings {
+            lossy,
+            cache,
+            now: *now,
+            video: video_mask,
+            frames: &job.frames,
+            lossy_frames,
+        };
         let EncodeJob { snapshot, planned, .. } = &mut **encode_job;
         let verdict = plan_with(snapshot, shadow, &hints, settings, planned);
         split_pieces(planned, snapshot, SLICE_PIXELS.min(job.hints.piece_area));
@@ -241,6 +249,7 @@ impl Render for Turn<'_> {
             refuted: verdict.refuted,
             video_areas: Some(reported_areas),
             fully_changed: shadow.fully_changed(),
+            moving: (!job.frames.is_empty()).then(|| shadow.moving()),
             moving_text: None,
             frame_lost: false,
         };

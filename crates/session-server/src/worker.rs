@@ -108,7 +108,8 @@ fn pixels(planned: &Planned) -> u64 {
         Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
         | Planned::Pixels { rect, .. }
-        | Planned::Photo { rect } => rect.area(),
+        | Planned::Photo { rect }
+        | Planned::Frame { rect } => rect.area(),
         Planned::Shift { .. }
         | Planned::Solid { .. }
         | Planned::Pattern { .. }

@@ -318,19 +318,21 @@ impl Pipeline for Full {
             .filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? }))
             .collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
+        let lossy_frames = job.hints.frames.is_some();
         let lossy =
             if job.hints.quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
         let mut cache = self.cache.as_mut().filter(|_| !job.hints.video);
         if let Some(cache) = &mut cache {
             cache.begin(job.id.0);
         }
-        let plan = PlanSettings { lossy, cache, ..PlanSettings::default() };
+        let frames = &job.frames[..];
+        let plan = PlanSettings { lossy, cache, frames, lossy_frames, ..PlanSettings::default() };
         let met = plan_with(&self.snapshot, &mut self.shadow, &hints, plan, &mut self.planned);
         if self.breakage == Some(Breakage::KeepIsUsedAtOnce) {
             self.settle(job.id, Outcome::Applied { update: 0 });
         }
         split_pieces(&mut self.planned, &self.snapshot, job.hints.piece_area);
-        let settings = settings(job.hints.quality);
+        let settings = settings(job.hints.quality, job.hints.frames);
         self.encoder.write(&self.planned, &self.snapshot, &settings, &mut out.writer());
         met
     }
@@ -438,18 +440,18 @@ fn first_messages(viewer: &mut Viewer) -> (ViewerHello, Vec<u8>) {
 }
 
 /// Encoder settings for the session's quality.
-fn settings(quality: Quality) -> EncodeSettings {
+fn settings(quality: Quality, frames: Option<JpegProfile>) -> EncodeSettings {
     let entropy = match quality.entropy {
         Entropy::None => thinc_codec_enc::Entropy::None,
         Entropy::Stream { .. } => thinc_codec_enc::Entropy::Stream,
         Entropy::Block { level } => thinc_codec_enc::Entropy::Block { level },
     };
-    let jpeg = quality.lossy.map(|profile| match profile {
+    let jpeg = |profile| match profile {
         JpegProfile::High => thinc_codec_enc::JpegProfile::High,
         JpegProfile::Medium => thinc_codec_enc::JpegProfile::Medium,
         JpegProfile::Low => thinc_codec_enc::JpegProfile::Low,
-    });
-    EncodeSettings { entropy, jpeg }
+    };
+    EncodeSettings { entropy, jpeg: quality.lossy.map(jpeg), frames: frames.map(jpeg) }
 }
 
 /// The planner's claim for a proposal.

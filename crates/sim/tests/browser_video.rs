@@ -86,6 +86,7 @@ impl Render for Turn<'_> {
 
     fn plan(&mut self, job: &Job) -> Plan<'_> {
         let Renderer { shadow, snapshot, masks, areas } = &mut *self.renderer;
+        let lossy_frames = job.hints.frames.is_some();
         let lossy_pixels = job.hints.quality.lossy.is_some() || job.video.is_some();
         let lossy = if lossy_pixels { Lossy::Photographs } else { Lossy::Never };
         let mut mask = job.video.map(|frame| {
@@ -100,6 +101,8 @@ impl Render for Turn<'_> {
             lossy,
             now: self.now,
             video: mask.as_deref_mut(),
+            frames: &job.frames,
+            lossy_frames,
             ..PlanSettings::default()
         };
         plan_with(snapshot, shadow, &Hints::NONE, settings, &mut self.planned);
@@ -111,6 +114,7 @@ impl Render for Turn<'_> {
         Plan {
             video_areas: Some(areas),
             fully_changed: shadow.fully_changed(),
+            moving: (!job.frames.is_empty()).then(|| shadow.moving()),
             moving_text,
             ..Plan::default()
         }
@@ -288,6 +292,9 @@ impl Desktop {
             let (rect, encoding, bytes) = match planned {
                 Planned::Photo { rect } => {
                     (*rect, Encoding::Jpeg, jpeg(quality.lossy) * rect.area() as f64)
+                }
+                Planned::Frame { rect } => {
+                    (*rect, Encoding::Jpeg, jpeg(job.hints.frames) * rect.area() as f64)
                 }
                 Planned::Pixels { rect, .. } => {
                     (*rect, Encoding::Residuals, 1.5 * rect.area() as f64)

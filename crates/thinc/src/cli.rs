@@ -209,9 +209,9 @@ pub(crate) struct Serve {
     pub(crate) public: Option<String>,
     /// Whether photographs may be sent lossy while the connection is slow
     ///
-    /// They are replaced by their exact pixels as soon as they stop changing. Text and everything
-    /// else that is not a photograph is exact at any speed. A viewer can mark the areas that are
-    /// lossy.
+    /// They are replaced by their exact pixels as soon as they stop changing. Where the connection
+    /// is fast, what moves in the windows of 3D programs is lossy. Text and everything else is
+    /// exact at any speed. A viewer can mark the areas that are lossy.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Lossy::Auto)]
     pub(crate) lossy: Lossy,
     /// How videos are sent to viewers that support video streams
@@ -388,10 +388,11 @@ pub(crate) enum Clipboard {
     Off,
 }
 
-/// When photographs may be sent lossy.
+/// When pixels may be sent lossy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Lossy {
-    /// While the connection is slower than about 50 Mbit/s.
+    /// Photographs while the connection is slower than about 50 Mbit/s, and what moves in frames
+    /// above.
     Auto,
     /// Never.
     Never,

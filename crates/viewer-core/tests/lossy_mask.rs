@@ -75,7 +75,8 @@ fn photograph(rect: Rect) -> Vec<u8> {
             }
         }
     });
-    let settings = EncodeSettings { entropy: Entropy::None, jpeg: Some(JpegProfile::Low) };
+    let settings =
+        EncodeSettings { entropy: Entropy::None, jpeg: Some(JpegProfile::Low), frames: None };
     let mut commands = Vec::new();
     Encoder::new().encode_with(&[Planned::Photo { rect }], &snapshot, &settings, &mut commands);
     commands

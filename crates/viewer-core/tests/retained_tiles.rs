@@ -120,6 +120,7 @@ fn lossless_tiles_are_announced_by_hashes_of_their_pixels() {
             &thinc_codec_enc::EncodeSettings {
                 entropy: thinc_codec_enc::Entropy::None,
                 jpeg: Some(thinc_codec_enc::JpegProfile::High),
+                frames: None,
             },
             &mut data,
         );

@@ -59,7 +59,8 @@ pub(crate) fn rect_of(planned: &Planned) -> Rect {
         | Planned::Pixels { rect, .. }
         | Planned::Recall { rect, .. }
         | Planned::Keep { rect, .. }
-        | Planned::Photo { rect } => *rect,
+        | Planned::Photo { rect }
+        | Planned::Frame { rect } => *rect,
     }
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen)
                 )
             });
         }
-        Planned::Pixels { .. } | Planned::Photo { .. } => {
+        Planned::Pixels { .. } | Planned::Photo { .. } | Planned::Frame { .. } => {
             viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y))
         }
         Planned::Recall { .. } | Planned::Keep { .. } => panic!("no cache was offered"),

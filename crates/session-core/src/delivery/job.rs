@@ -6,7 +6,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::limits::RETAINED_KEY_BYTES;
 use thinc_region::{Rect, Region};
 
-use crate::quality::Quality;
+use crate::quality::{JpegProfile, Quality};
 use crate::queue::copies::CopyCommand;
 use crate::screen::drawable::Part;
 use crate::screen::view::Transform;
@@ -49,6 +49,9 @@ pub struct Job {
     pub parts: Vec<Part>,
     /// The region is a frame of this stream, or a part of one.
     pub video: Option<VideoFrame>,
+    /// Areas that a program puts whole frames into and that the region overlaps, at most four and
+    /// disjoint: what changes in them probably moves.
+    pub frames: Vec<Rect>,
     /// Newest op that `verify` and `parts` include. If the snapshot's tag is later, a proposal may
     /// be wrong without being a fault.
     pub translated: u64,
@@ -81,6 +84,8 @@ pub struct JobHints {
     pub piece_area: u64,
     /// Where its bytes are packed, and the quality of its photographs.
     pub quality: Quality,
+    /// The quality of what moves in its frames; `None`: lossless, like all else.
+    pub frames: Option<JpegProfile>,
 }
 
 /// Longest age of a record before it is flushed although X is not asleep.

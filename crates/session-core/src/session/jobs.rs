@@ -69,6 +69,8 @@ pub struct Plan<'a> {
     pub video_areas: Option<&'a [Rect]>,
     /// Nearly all pixels of this part of the view were new to the viewer.
     pub fully_changed: Option<Rect>,
+    /// Of the job's `frames`: how many pixels move, and their bounds.
+    pub moving: Option<(u64, Rect)>,
     /// Of a video area's frame: text that moves, in the frame or not.
     pub moving_text: Option<Region>,
     /// The frame cannot be encoded now: the job is cancelled.
@@ -175,7 +177,10 @@ impl Session {
     /// again in smaller jobs, and what follows of it is ignored.
     pub fn handle_part(&mut self, planned: &PlannedJob, commands: &Commands) -> bool {
         let (PlannedJob(job), now) = (planned, self.now);
-        self.viewer_mut(job.viewer).is_none_or(|viewer| viewer.encoding(job.id, commands, now))
+        self.viewer_mut(job.viewer).is_none_or(|viewer| {
+            viewer.frames_encoded(job, commands);
+            viewer.encoding(job.id, commands, now)
+        })
     }
 
     /// Ends a job. Jobs of an earlier geometry or of a viewer that is gone are ignored. A command
@@ -188,6 +193,7 @@ impl Session {
                 if let Some(EncodeTime { pixels, took }) = time {
                     viewer.encode_took(job.id, pixels, took);
                 }
+                viewer.frames_encoded(&job, commands);
                 viewer.encoded(job.id, commands, now);
             }
             JobResult::Cancelled => viewer.cancelled(job.id, now),
@@ -231,6 +237,9 @@ impl Viewer {
         }
         if let Some(new) = &plan.fully_changed {
             self.pending.fully_changed(new, self.delivery.flow.rate(), now);
+        }
+        if let Some(moving) = plan.moving {
+            self.frames_moved(&job.frames, moving, now);
         }
         if let (Some(frame), Some(region)) = (&job.video, &plan.moving_text) {
             self.pending.moving_text(frame.stream, region);

@@ -204,7 +204,8 @@ impl Videos {
         let takes = redrawn.rect.area() as f64 * PIXEL_BYTES * 1e6 / redrawn.interval();
         let slow = takes / rate as f64;
         let lasts = if slow > SLOW { REDRAWN_TIME_MIN_SLOW } else { REDRAWN_TIME_MIN };
-        let known = self.streams.iter().any(|stream| stream.place.overlaps(&redrawn.rect));
+        let known = self.streams.iter().any(|stream| stream.place.overlaps(&redrawn.rect))
+            || self.is_pictures(&redrawn.rect, now);
         if !known && lasted >= lasts && slow * PLAIN_FROM > 1.0 && now >= self.area_backoff.until {
             self.begin_area(redrawn.rect, redrawn.interval(), queue, now);
         }
@@ -258,7 +259,11 @@ impl Videos {
         self.candidates.retain(|candidate| now.saturating_sub(candidate.last) <= AREA_PAUSE);
         for area in areas.take(AREAS_MAX) {
             let area = area.intersect(&screen);
-            if area.is_empty() || !is_large(&area) || !self.is_new_area(&area) {
+            if area.is_empty()
+                || !is_large(&area)
+                || !self.is_new_area(&area)
+                || self.is_pictures(&area, now)
+            {
                 continue;
             }
             let candidate = self.candidate(area, now);
@@ -303,6 +308,32 @@ impl Videos {
             if stream.text.rect_count() > TEXT_RECTS_MAX {
                 stream.text = stream.text.simplified(TEXT_RECTS_MAX / 2);
             }
+        }
+    }
+
+    /// What moves here is frames of a program, which become a stream at once if the path does not
+    /// carry twice their pixels.
+    pub(super) fn begin_frames(
+        &mut self,
+        place: &Rect,
+        interval: f64,
+        queue: &mut CommandQueue,
+        rate: RateEstimate,
+        now: Micros,
+    ) {
+        let rate = match rate {
+            RateEstimate::Unknown => return,
+            RateEstimate::AtLeast(rate) | RateEstimate::Measured(rate) => rate as f64,
+        };
+        let takes = place.area() as f64 * PIXEL_BYTES * 1e6 / interval.max(INTERVAL_MIN);
+        let carried = rate >= takes * PLAIN_FROM && self.policy != VideoPolicy::H264;
+        if self.takes_coded
+            && !carried
+            && is_large(place)
+            && now >= self.area_backoff.until
+            && self.is_new_area(place)
+        {
+            self.begin_area(*place, interval.clamp(INTERVAL_MIN, INTERVAL_MAX), queue, now);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::delivery::ledger::{
     Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
-use crate::quality::{ENCODE_TIME_MAX, Quality};
+use crate::quality::{ENCODE_TIME_MAX, JpegProfile, Quality};
 use crate::queue::command_queue::{Kinds, Lane};
 use crate::queue::copies::TakenCopies;
 use crate::queue::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
@@ -338,6 +338,7 @@ impl Viewer {
             return None;
         }
         self.quality.update(self.delivery.flow.measured_rate(), now);
+        self.pending.videos.set_takes_pictures(self.quality.takes_pictures());
         self.pending.videos.update(
             self.delivery.flow.measured_rate(),
             &mut self.pending.queue,
@@ -384,7 +385,14 @@ impl Viewer {
         }
         self.pending.barriers.committed(id, region);
         let coding = video.map(|frame| frame.coding);
-        let quality = self.decide_quality(id, &next, coding.is_some(), now);
+        let frames = match (coding, lane, next.is_refresh) {
+            (None, Lane::Normal, false) => self.pending.videos.known_frames(region, now),
+            _ => Vec::new(),
+        };
+        // Visibly lossless, and the cheapest to encode of all that is much smaller than pixels.
+        let pictures = self.pending.videos.sends_pictures(&frames).then_some(JpegProfile::High);
+        let is_lossy = coding.is_some() || pictures.is_some();
+        let quality = self.decide_quality(id, &next, is_lossy, now);
         let inline = self.decide_place(id, &next, coding);
         let end_of_frame = video.is_some()
             || self.pending.frames.ends(region, self.pending.queue.pending_pixels(), now);
@@ -424,6 +432,7 @@ impl Viewer {
             retained,
             parts,
             video,
+            frames,
             translated: self.pending.queue.passed_op(),
             bytes_estimate: bytes,
             hints: JobHints {
@@ -435,6 +444,7 @@ impl Viewer {
                     .estimate
                     .piece_area(kinds, self.delivery.flow.update_bytes()),
                 quality,
+                frames: pictures,
             },
         })
     }
