@@ -13,7 +13,7 @@
 use thinc_region::{Rect, Region};
 
 use crate::changes::{CELL, Changes};
-use crate::hint::{Claim, Hints};
+use crate::hint::{Claim, Hint, Hints};
 use crate::kind::{self, Colors};
 use crate::video_mask::{EDGE, is_smooth};
 use crate::{Planned, RGB, Snapshot};
@@ -39,6 +39,8 @@ const SCROLLED_MIN: u64 = 16 * 1024;
 const STEADY_MIN: u64 = 8;
 /// 0.5 s: what moved before a longer pause may rest now.
 const PAUSE_MAX: u64 = 500_000;
+/// Most rectangles of an area; further moving cells are exact.
+const RECTS_MAX: usize = 1024;
 /// Half: least share of moving cells in a rectangle that is sent as one.
 const MOVING_SHARE: usize = 2;
 /// The newest 4 plans: a cell that changed in none of them had rested, and its edges with it.
@@ -76,6 +78,8 @@ struct MovingCells {
     changed: Vec<u16>,
     /// For each cell, in the current plan.
     cells: Vec<Cell>,
+    /// What is drawn as text, in the current plan.
+    texts: Vec<Rect>,
     /// Working memory of `component`.
     seen: Vec<bool>,
     open: Vec<usize>,
@@ -119,9 +123,7 @@ impl Moving {
             let scrolls =
                 |moved: &Region| moved.area() >= SCROLLED_MIN && moved.overlaps_rect(&area);
             if shifted.clone().any(scrolls) {
-                // What is new beside it is the next line of a text.
-                known.changed.fill(0);
-                known.steady = 0;
+                known.scrolled();
                 continue;
             }
             known.steady += 1;
@@ -129,6 +131,13 @@ impl Moving {
             known.find((changes, snapshot, hints), is_shifted, &old);
         }
         self.region = self.areas.iter().flat_map(|known| &known.rects).copied().collect();
+    }
+
+    /// A COPY was committed: its cells hold something else now.
+    pub(crate) fn copied(&mut self, region: &Region) {
+        for known in self.areas.iter_mut().filter(|known| region.overlaps_rect(&known.area)) {
+            known.scrolled();
+        }
     }
 
     /// What is known of this area.
@@ -140,8 +149,9 @@ impl Moving {
             Some(at) => at,
             None => {
                 self.areas.retain(|known| !known.area.overlaps(&area));
-                if self.areas.len() >= FRAME_AREAS_MAX {
-                    self.areas.remove(0);
+                let oldest = self.areas.iter().enumerate().min_by_key(|(_, known)| known.planned);
+                if let Some((oldest, _)) = oldest.filter(|_| self.areas.len() >= FRAME_AREAS_MAX) {
+                    self.areas.swap_remove(oldest);
                 }
                 self.areas.push(MovingCells::new(area));
                 self.areas.len() - 1
@@ -248,12 +258,20 @@ impl MovingCells {
             resting: vec![0; area.area() as usize],
             changed: vec![0; count],
             cells: vec![Cell::Unknown; count],
+            texts: Vec::new(),
             seen: Vec::new(),
             open: Vec::new(),
             runs: Vec::new(),
             rects: Vec::new(),
             exact: Vec::new(),
         }
+    }
+
+    /// Nothing moves until it is seen again: what is new beside what was scrolled is the next line
+    /// of a text.
+    fn scrolled(&mut self) {
+        self.changed.fill(0);
+        self.steady = 0;
     }
 
     /// Finds the moving cells among the changes, before the shadow (`old`) is updated.
@@ -265,12 +283,10 @@ impl MovingCells {
     ) {
         self.cells.fill(Cell::Unknown);
         let grid = &changes.grid;
-        let texts: Vec<Rect> = hints
-            .parts
-            .iter()
-            .filter(|hint| hint.claim == Claim::Text && hint.rect.overlaps(&self.area))
-            .map(|hint| hint.rect)
-            .collect();
+        let area = self.area;
+        let is_text = |hint: &&Hint| hint.claim == Claim::Text && hint.rect.overlaps(&area);
+        self.texts.clear();
+        self.texts.extend(hints.parts.iter().filter(is_text).map(|hint| hint.rect));
         for (at, bounds) in changes.cells.iter().enumerate() {
             let cell = grid.cell(at % grid.columns, at / grid.columns).intersect(&self.area);
             if cell.is_empty() || !snapshot.contains(&cell) {
@@ -290,7 +306,7 @@ impl MovingCells {
             self.changed[index] |= 1;
             let is_picture = self.look(&cell, snapshot, old, rested)
                 && self.moves(index)
-                && !texts.iter().any(|text| text.overlaps(&cell));
+                && !self.texts.iter().any(|text| text.overlaps(&cell));
             self.cells[index] = match is_picture {
                 false => Cell::Exact,
                 // A colour is exact, and takes fewer bytes, unless it is between what moves.
@@ -299,6 +315,7 @@ impl MovingCells {
             };
         }
         self.join(snapshot);
+        self.rects.sort_unstable_by_key(|rect| (rect.y1, rect.x1));
     }
 
     /// The cell moves, or one beside it does: what moves is about to come here.
@@ -370,6 +387,8 @@ impl MovingCells {
     /// Joins moving cells to few rectangles, with smooth cells between them.
     fn join(&mut self, snapshot: &Snapshot) {
         self.runs.clear();
+        self.seen.clear();
+        self.seen.resize(self.cells.len(), false);
         for at in 0..self.cells.len() {
             if self.cells[at] == Cell::Moves {
                 let cells = self.component(at);
@@ -383,8 +402,6 @@ impl MovingCells {
     /// Bounds of the moving cells that are connected with this one, in units of cells.
     fn component(&mut self, first: usize) -> Rect {
         let mut bounds = Rect::default();
-        self.seen.clear();
-        self.seen.resize(self.cells.len(), false);
         self.open.clear();
         self.open.push(first);
         self.seen[first] = true;
@@ -412,7 +429,8 @@ impl MovingCells {
     /// Appends the moving cells of a rectangle, in units of cells: as one rectangle if most of its
     /// cells move and none must be exact, else in two parts.
     fn split(&mut self, cells: Rect, snapshot: &Snapshot) {
-        let Some(bounds) = self.moving_bounds(&cells) else { return };
+        let bounds = self.moving_bounds(&cells).filter(|_| self.rects.len() < RECTS_MAX);
+        let Some(bounds) = bounds else { return };
         let (across, down) = (bounds.width(), bounds.height());
         let count = self.row_cells(&bounds).filter(|&at| self.cells[at] == Cell::Moves).count();
         if count * MOVING_SHARE >= (across * down) as usize && self.may_join(&bounds, snapshot) {
@@ -485,7 +503,9 @@ impl MovingCells {
             if self.cells[at] == Cell::Unknown {
                 let (x, y) = ((at % self.columns) as i32, (at / self.columns) as i32);
                 let cell = self.pixels(&Rect::at(x, y, 1, 1));
-                let smooth = snapshot.contains(&cell) && is_smooth(&cell, snapshot);
+                let smooth = snapshot.contains(&cell)
+                    && is_smooth(&cell, snapshot)
+                    && !self.texts.iter().any(|text| text.overlaps(&cell));
                 self.cells[at] = if smooth { Cell::Smooth } else { Cell::Rests };
             }
             if matches!(self.cells[at], Cell::Rests | Cell::Taken) {

@@ -166,6 +166,8 @@ pub fn plan_with(
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow, lossy);
     hints.check_shown(&changes.rects, snapshot, shadow, &mut hint_stats);
+    // It takes the shifts of the plan as such, and not as COPYs.
+    let mut moving = std::mem::take(&mut shadow.moving);
     let mut shifts = std::mem::take(&mut shadow.shifts);
     let planned_before = out.len();
     shifts.find(&mut changes, snapshot, shadow, lossy, out);
@@ -173,7 +175,6 @@ pub fn plan_with(
     if let Some(mask) = &mut mask {
         mask.record(&changes, snapshot, |x1, x2, y| shadow.row(x1, x2, y));
     }
-    let mut moving = std::mem::take(&mut shadow.moving);
     let row = |x1, x2, y| shadow.row(x1, x2, y);
     moving.find(frames, (&changes, snapshot, hints), &out[planned_before..], row, now);
     // What is known to move needs not be detected.

@@ -119,6 +119,7 @@ impl Shadow {
         let inside = screen.contains(&extents) && screen.contains(&extents.translate(-dx, -dy));
         assert!(inside, "a copy of {extents:?} by ({dx}, {dy}) must stay inside {screen:?}");
         self.recent.add(Vector { dx, dy });
+        self.moving.copied(region);
         let stride = self.size.width as usize;
         for rect in region.copy_order(dx, dy) {
             let width = rect.width() as usize;

@@ -278,6 +278,25 @@ fn nothing_is_lossy_beside_what_scrolls() {
 }
 
 #[test]
+fn nothing_is_lossy_after_a_copy_until_it_moves_again() {
+    let mut screen = Screen::new();
+    for number in 0..20 {
+        screen.balls(number);
+        screen.show();
+    }
+    assert!(!screen.lossy().is_empty());
+    let region = Region::from(Rect::new(30, 60, 600, 430));
+    screen.shadow.copy(&region, 0, -30);
+    let before = screen.pixels.clone();
+    screen
+        .paint(region.extents(), |x, y| Some(before[((y + 30) * SIZE.width as i32 + x) as usize]));
+    for number in 20..23 {
+        screen.balls(number);
+        assert!(screen.show().is_empty(), "frame {number}");
+    }
+}
+
+#[test]
 fn frames_that_may_not_be_lossy_say_what_moves() {
     let mut screen = Screen::new();
     for number in 0..20 {
@@ -291,6 +310,36 @@ fn frames_that_may_not_be_lossy_say_what_moves() {
     screen.now += FRAME;
     screen.plan(&WINDOW.into(), &[], false, &[]);
     assert_eq!(screen.shadow.moving().0, 0, "another plan");
+}
+
+#[test]
+fn rectangles_of_what_is_strewn_are_bounded() {
+    let size = Size { width: 2048, height: 1536 };
+    let (mut shadow, mut planned, mut lossy) = (Shadow::new(size), Vec::new(), 0);
+    for number in 0..12u32 {
+        // A chessboard of cells with shades that change.
+        let mut snapshot = Snapshot::new();
+        snapshot.fill(&size.rect().into(), |rect, to, stride| {
+            for (row, y) in (rect.y1..rect.y2).enumerate() {
+                for (x, pixel) in (rect.x1..rect.x2).zip(&mut to[row * stride..]) {
+                    let moves = (x / 16 + y / 16) % 2 == 0;
+                    let shade = (x as u32 * 3 + y as u32 * 5 + number * 7) % 11 + 90;
+                    let still = (x as u32 + y as u32) % 2 * 0x80_8080;
+                    *pixel = if moves { shade * 0x01_0101 } else { still };
+                }
+            }
+        });
+        planned.clear();
+        let frames = [size.rect()];
+        let now = u64::from(number) * FRAME;
+        let settings =
+            PlanSettings { now, frames: &frames, lossy_frames: true, ..PlanSettings::default() };
+        plan_with(&snapshot, &mut shadow, &Hints::NONE, settings, &mut planned);
+        let is_frame = |planned: &&Planned| matches!(planned, Planned::Frame { .. });
+        lossy = planned.iter().filter(is_frame).count();
+        assert!(lossy <= 1024, "{lossy} rectangles");
+    }
+    assert_eq!(lossy, 1024);
 }
 
 #[test]

@@ -403,7 +403,7 @@ impl Videos {
         {
             self.end(at, queue);
         }
-        self.end_for_pictures(queue, now);
+        self.end_for_pictures(rate, queue, now);
         let wanted =
             |stream: &VideoStream| if now < stream.rests_at() { stream.bits_wanted() } else { 0.0 };
         let wanted = self.streams.iter().map(wanted).sum();

@@ -210,8 +210,8 @@ pub(crate) struct Serve {
     /// Whether photographs may be sent lossy while the connection is slow
     ///
     /// They are replaced by their exact pixels as soon as they stop changing. Where the connection
-    /// is fast, what moves in the windows of 3D programs is lossy. Text and everything else is
-    /// exact at any speed. A viewer can mark the areas that are lossy.
+    /// is fast, what moves in the windows of 3D programs is lossy. Text that stands still and
+    /// everything else is exact at any speed. A viewer can mark the areas that are lossy.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Lossy::Auto)]
     pub(crate) lossy: Lossy,
     /// How videos are sent to viewers that support video streams

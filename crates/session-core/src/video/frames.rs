@@ -32,6 +32,8 @@ const PICTURES_A_SECOND: f64 = 30.0;
 /// which they come back.
 const SHARE_MAX: f64 = 0.9;
 const SHARE_AGAIN: f64 = 0.6;
+/// Pixels that move in a frame, at least, so that pictures are of use: as many as of a stream.
+const MOVING_MIN: f64 = 96.0 * 96.0;
 /// A stream is not ended for pictures before.
 const STREAM_MIN: Micros = 2_000_000;
 /// Share of a frame that moves from which it is a video, for which a stream takes a tenth of the
@@ -51,8 +53,8 @@ pub(super) struct FrameArea {
     interval: f64,
     moving: f64,
     bytes: f64,
-    /// The same of the newest frame, which may be planned in parts.
-    newest: (u64, u64),
+    /// The same of the newest frame, which may be planned in parts; None before it is.
+    newest: Option<(u64, u64)>,
     /// Nearly all of it moves.
     is_video: bool,
     /// Its pictures take more than the path carries, and since when they seem to.
@@ -69,7 +71,7 @@ impl FrameArea {
             interval: 0.0,
             moving: 0.0,
             bytes: 0.0,
-            newest: (0, 0),
+            newest: None,
             is_video: false,
             outpaces: false,
             outpaces_since: None,
@@ -92,11 +94,10 @@ impl FrameArea {
 
     /// Takes what is known of the frame before the next one.
     fn next(&mut self) {
-        let (moving, bytes) = std::mem::take(&mut self.newest);
+        let Some((moving, bytes)) = self.newest.take() else { return };
         for (average, sample) in [(&mut self.moving, moving), (&mut self.bytes, bytes)] {
-            *average = match sample {
-                0 => *average,
-                _ if *average == 0.0 => sample as f64,
+            *average = match *average {
+                0.0 => sample as f64,
                 _ => *average + (sample as f64 - *average) * WEIGHT,
             };
         }
@@ -166,7 +167,7 @@ impl Videos {
             && self.frames.iter().any(|area| {
                 let shared = area.rect.intersect(rect);
                 area.is_known(now)
-                    && area.moving > 0.0
+                    && area.moving >= MOVING_MIN
                     && !self.is_stream(area)
                     && !shared.is_empty()
                     && shared.area() * 2 >= rect.area()
@@ -175,7 +176,19 @@ impl Videos {
 
     /// Streams of frames end once these may be pictures: the path has become faster, or was at
     /// first taken for a slow one.
-    pub(super) fn end_for_pictures(&mut self, queue: &mut CommandQueue, now: Micros) {
+    pub(super) fn end_for_pictures(
+        &mut self,
+        rate: RateEstimate,
+        queue: &mut CommandQueue,
+        now: Micros,
+    ) {
+        if let RateEstimate::Measured(rate) | RateEstimate::AtLeast(rate) = rate {
+            for area in self.frames.iter_mut().filter(|area| area.outpaces) {
+                if area.takes() <= rate as f64 * SHARE_AGAIN {
+                    (area.outpaces, area.outpaces_since) = (false, None);
+                }
+            }
+        }
         let is_over = |videos: &Videos, stream: &VideoStream| {
             stream.is_area()
                 && now.saturating_sub(stream.begun_at) >= STREAM_MIN
@@ -189,7 +202,7 @@ impl Videos {
     /// So many bytes of pictures were encoded for these areas.
     pub(crate) fn frames_encoded(&mut self, areas: &[Rect], bytes: u64) {
         for area in self.frames.iter_mut().filter(|area| areas.contains(&area.rect)) {
-            area.newest.1 += bytes;
+            area.newest.get_or_insert_default().1 += bytes;
         }
     }
 
@@ -203,7 +216,7 @@ impl Videos {
         now: Micros,
     ) {
         for area in self.frames.iter_mut().filter(|area| areas.contains(&area.rect)) {
-            area.newest.0 += pixels;
+            area.newest.get_or_insert_default().0 += pixels;
             if let RateEstimate::Measured(rate) = rate {
                 let share = if area.outpaces { SHARE_AGAIN } else { SHARE_MAX };
                 if area.takes() > rate as f64 * share {
@@ -269,6 +282,7 @@ mod tests {
             for _ in 0..times {
                 self.now += TICK;
                 self.videos.frame_drawn(&WINDOW, self.now);
+                self.videos.area(&Region::from(WINDOW), self.now);
                 let areas = self.videos.known_frames(&Region::from(WINDOW), self.now);
                 pictures = (!areas.is_empty()).then(|| self.videos.sends_pictures(&areas));
                 if pictures.is_some() {
@@ -342,6 +356,11 @@ mod tests {
         assert_eq!(bed.streams(), 0, "the rate may be a moment's");
         bed.draw(30, RateEstimate::Measured(60 * MBIT));
         assert_eq!(bed.streams(), 1, "the path is fast enough, but not for so many bytes");
+        bed.draw(130, RateEstimate::Measured(60 * MBIT));
+        bed.videos.update(RateEstimate::Measured(60 * MBIT), &mut bed.queue, bed.now);
+        assert_eq!(bed.streams(), 1);
+        bed.videos.update(RateEstimate::Measured(200 * MBIT), &mut bed.queue, bed.now);
+        assert_eq!(bed.streams(), 0, "it was a moment's, or has become faster");
         let mut bed = Bed::new(VideoPolicy::Auto);
         bed.videos.set_takes_pictures(false);
         bed.draw(9, RateEstimate::Measured(20 * MBIT));
@@ -349,6 +368,17 @@ mod tests {
         assert_eq!(bed.videos.streams[0].place, MOVING.1);
         let rest = bed.videos.known_frames(&Region::from(WINDOW), bed.now);
         assert!(rest.is_empty(), "they are the stream's: {rest:?}");
+    }
+
+    /// A program that once moved does not keep what covers it from being a stream.
+    #[test]
+    fn what_no_longer_moves_is_no_pictures() {
+        let mut bed = Bed::new(VideoPolicy::Auto);
+        bed.draw(20, FAST);
+        assert!(bed.videos.is_pictures(&WINDOW, bed.now));
+        bed.moving = (0, Rect::default());
+        bed.draw(60, FAST);
+        assert!(!bed.videos.is_pictures(&WINDOW, bed.now));
     }
 
     #[test]
