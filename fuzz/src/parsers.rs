@@ -19,6 +19,7 @@ use thinc_protocol::microphone::{MicrophonePacket, MicrophoneState, MicrophoneWa
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, ScreenPart,
@@ -202,6 +203,8 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
         ViewerMessage::Resync,
+        ViewerMessage::PictureQuality(PictureQuality::Low),
+        ViewerMessage::ExactFrame,
         ViewerMessage::Share(Share {
             request: 1,
             action: ShareAction::Invite(Invite {

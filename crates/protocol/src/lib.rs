@@ -17,6 +17,7 @@ pub mod limits;
 pub mod microphone;
 pub mod parity;
 pub mod people;
+pub mod picture_quality;
 pub mod print;
 pub mod retained;
 pub mod session;

@@ -145,6 +145,8 @@ impl SessionCaps {
     pub const FILES: u32 = 1 << 6;
     /// May offer what its programs print, if the viewer has `ViewerCaps::PRINTS`.
     pub const PRINTS: u32 = 1 << 7;
+    /// Sends pictures lossy, and accepts `PictureQuality` and `ExactFrame`.
+    pub const QUALITY: u32 = 1 << 8;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.

@@ -17,6 +17,7 @@ use crate::limits::{
 };
 use crate::microphone::{MicrophonePacket, MicrophoneState};
 use crate::people::Share;
+use crate::picture_quality::PictureQuality;
 use crate::retained::RetainedTiles;
 use crate::sound::{SoundState, SoundWant};
 use crate::video::VideoStatus;
@@ -63,6 +64,11 @@ pub enum ViewerMessage {
     RetainedTiles(RetainedTiles),
     /// A clipboard message.
     Clip(ClipMessage),
+    /// How good pictures that move are from now on; to a session with `SessionCaps::QUALITY`, as is
+    /// the next.
+    PictureQuality(PictureQuality),
+    /// Requests what is shown now lossless, also while it moves.
+    ExactFrame,
     /// What sound the viewer wants; to a session with `SessionCaps::SOUND`, as is the next.
     SoundWant(SoundWant),
     /// What it plays.
@@ -345,6 +351,8 @@ mod kind {
     pub(super) const SOUND_STATE: u8 = 0x19;
     pub(super) const MIC: u8 = 0x1a;
     pub(super) const MIC_STATE: u8 = 0x1b;
+    pub(super) const QUALITY: u8 = 0x1c;
+    pub(super) const EXACT_FRAME: u8 = 0x1d;
     pub(super) const SHARE: u8 = 0x20;
     pub(super) const CLIP_POLICY: u8 = 0x21;
 }
@@ -396,6 +404,8 @@ impl ViewerMessage {
     /// 0x19 SOUND STATE  see `SoundState`
     /// 0x1a MIC      see `SoundPacket`
     /// 0x1b MIC STATE  see `MicrophoneState`
+    /// 0x1c QUALITY  see `PictureQuality`
+    /// 0x1d EXACT FRAME
     /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
@@ -482,6 +492,10 @@ impl ViewerMessage {
             ViewerMessage::MicrophoneState(state) => {
                 put_message(out, kind::MIC_STATE, |out| state.encode_body(out))
             }
+            ViewerMessage::PictureQuality(quality) => {
+                put_message(out, kind::QUALITY, |out| out.push(quality.byte()))
+            }
+            ViewerMessage::ExactFrame => put_message(out, kind::EXACT_FRAME, |_| {}),
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
@@ -555,6 +569,11 @@ impl ViewerMessage {
                 ViewerMessage::MicrophoneState(MicrophoneState::decode_body(&mut reader)?),
                 "a microphone's state",
             ),
+            kind::QUALITY => (
+                ViewerMessage::PictureQuality(PictureQuality::decode_body(&mut reader)?),
+                "a quality of pictures",
+            ),
+            kind::EXACT_FRAME => (ViewerMessage::ExactFrame, "a request for an exact frame"),
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")
             }

@@ -12,6 +12,7 @@ use thinc_protocol::microphone::{MicrophonePacket, MicrophoneState, MicrophoneWa
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed,
@@ -196,6 +197,9 @@ fn viewer_messages_have_these_bytes() {
             ViewerMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: true }),
             vec![33, 1, 3],
         ),
+        (ViewerMessage::PictureQuality(PictureQuality::Auto), vec![28, 1, 0]),
+        (ViewerMessage::PictureQuality(PictureQuality::Low), vec![28, 1, 4]),
+        (ViewerMessage::ExactFrame, vec![29, 0]),
         (
             ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
             vec![32, 4, 5, 4, 0xac, 2],

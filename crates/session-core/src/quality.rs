@@ -8,14 +8,17 @@
 //! only if it passes the bound clearly and for a while: each change of packing restarts the
 //! connection's context, and a photograph with two qualities looks broken.
 
+pub(crate) mod choice;
 pub(crate) mod refresh;
 
 use thinc_protocol::Micros;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::ViewerCaps;
 
 use crate::delivery::effects::DeliveryOrder;
 use crate::delivery::ledger::JobId;
 
+use choice::QualityChoice;
 use refresh::Refresh;
 
 /// Where bytes are packed after the pixel operations.
@@ -204,6 +207,9 @@ impl Ladder {
 pub(crate) struct Adaptation {
     packs: bool,
     lossy: LossyPolicy,
+    /// What the person has chosen, and what that is now.
+    pub(crate) choice: QualityChoice,
+    chosen: PictureQuality,
     entropy: Ladder,
     profile: Ladder,
     rate: u64,
@@ -224,6 +230,8 @@ impl Adaptation {
         Adaptation {
             packs: caps & ViewerCaps::PACKED != 0,
             lossy: if caps & ViewerCaps::LOSSY != 0 { policy } else { LossyPolicy::Never },
+            choice: QualityChoice::default(),
+            chosen: PictureQuality::default(),
             // Until a rate is known: the middle level, and lossless photographs.
             entropy: Ladder::new(&ENTROPY_BOUNDS, ENTROPY_HOLD, 1),
             profile: Ladder::new(&LOSSY_BOUNDS, LOSSY_HOLD, LOSSY_BOUNDS.len()),
@@ -245,6 +253,7 @@ impl Adaptation {
     /// A new geometry: no job of the old one comes back, and none of its pixels is shown.
     pub(crate) fn reset(&mut self) {
         self.work.clear();
+        self.choice.reset();
         self.refresh.reset();
     }
 
@@ -259,6 +268,12 @@ impl Adaptation {
             (self.pixels, self.took_us) = (0.0, 0.0);
         }
         self.profile.update(rate, 1.0, now);
+        self.chosen = self.choice.current(now);
+    }
+
+    /// What the person has chosen, as of the last update.
+    pub(crate) fn chosen(&self) -> PictureQuality {
+        self.chosen
     }
 
     /// Where bytes are packed now.
@@ -286,20 +301,38 @@ impl Adaptation {
         let passes = waiting as f64 * PHOTO_BYTES_PER_PIXEL * 1e6
             <= self.rate as f64 * LOSSLESS_TIME_MAX as f64;
         let profiles = [JpegProfile::Low, JpegProfile::Medium, JpegProfile::High];
+        let by_rate = profiles.get(step).copied();
+        let chosen = match self.chosen {
+            PictureQuality::Auto => None,
+            PictureQuality::Exact => return None,
+            PictureQuality::High => Some(JpegProfile::High),
+            PictureQuality::Medium => Some(JpegProfile::Medium),
+            PictureQuality::Low => Some(JpegProfile::Low),
+        };
         match self.lossy {
-            LossyPolicy::Auto if !passes => profiles.get(step).copied(),
+            // On a fast path all are lossless, whatever was chosen.
+            LossyPolicy::Auto if !passes => by_rate.map(|by_rate| chosen.unwrap_or(by_rate)),
             LossyPolicy::Auto | LossyPolicy::Never => None,
-            LossyPolicy::Always => Some(profiles[step.min(profiles.len() - 1)]),
+            LossyPolicy::Always => chosen.or(by_rate).or(Some(JpegProfile::High)),
         }
     }
 
-    /// What moves in known frames may be sent as lossy pictures: the path is so fast that even
-    /// photographs are lossless. Below, a video stream takes fewer bytes.
-    pub(crate) fn takes_pictures(&self) -> bool {
-        match self.lossy {
+    /// The profile of what moves in known frames, if it may be sent as lossy pictures: the path is
+    /// so fast that even photographs are lossless. Below, a video stream takes fewer bytes, but has
+    /// no colours of full resolution.
+    pub(crate) fn pictures(&self) -> Option<JpegProfile> {
+        let is_fast = match self.lossy {
             LossyPolicy::Auto => self.profile.step == LOSSY_BOUNDS.len(),
-            LossyPolicy::Never => false,
+            LossyPolicy::Never => return None,
             LossyPolicy::Always => true,
+        };
+        match self.chosen {
+            // Visibly lossless, and the cheapest to encode of all that is much smaller than pixels.
+            PictureQuality::Auto => is_fast.then_some(JpegProfile::High),
+            PictureQuality::Exact => None,
+            PictureQuality::High => Some(JpegProfile::High),
+            PictureQuality::Medium => is_fast.then_some(JpegProfile::Medium),
+            PictureQuality::Low => is_fast.then_some(JpegProfile::Low),
         }
     }
 
@@ -455,6 +488,33 @@ mod tests {
         let adaptation = at(RateEstimate::Measured(10 * MBIT));
         assert_eq!(adaptation.lossy(100 * 100), None, "15 kB take 12 ms");
         assert_eq!(adaptation.lossy(300 * 200), Some(JpegProfile::Medium), "90 kB take 72 ms");
+    }
+
+    #[test]
+    fn a_chosen_quality_replaces_the_one_of_the_rate() {
+        use JpegProfile::{High, Low, Medium};
+        for mbit in [1, 10, 100, 1000] {
+            let is_fast = mbit >= 50;
+            for (choice, photos, pictures) in [
+                (PictureQuality::Exact, None, None),
+                (PictureQuality::High, Some(High), Some(High)),
+                (PictureQuality::Medium, Some(Medium), is_fast.then_some(Medium)),
+                (PictureQuality::Low, Some(Low), is_fast.then_some(Low)),
+            ] {
+                let mut adaptation = Adaptation::new(CAPS, LossyPolicy::Auto);
+                adaptation.choice.choose(choice);
+                adaptation.update(RateEstimate::Measured(mbit * MBIT), 0);
+                let on_this_path = photos.filter(|_| !is_fast);
+                assert_eq!(adaptation.lossy(SCREEN), on_this_path, "{choice:?}, {mbit} Mbit/s");
+                assert_eq!(adaptation.lossy_reduced(SCREEN), photos, "{choice:?}, {mbit} Mbit/s");
+                assert_eq!(adaptation.lossy(10), None, "what passes in a moment");
+                assert_eq!(adaptation.pictures(), pictures, "{choice:?}, {mbit} Mbit/s");
+            }
+        }
+        let mut never = Adaptation::new(CAPS, LossyPolicy::Never);
+        never.choice.choose(PictureQuality::Low);
+        never.update(RateEstimate::Measured(MBIT), 0);
+        assert_eq!((never.lossy(SCREEN), never.pictures()), (None, None), "the session's policy");
     }
 
     #[test]

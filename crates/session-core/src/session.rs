@@ -546,6 +546,14 @@ impl Session {
                 self.viewers[at].request_resync();
                 Ok(())
             }
+            ViewerMessage::PictureQuality(quality) => {
+                self.viewers[at].choose_quality(*quality);
+                Ok(())
+            }
+            ViewerMessage::ExactFrame => {
+                self.viewers[at].want_exact_frame();
+                Ok(())
+            }
             ViewerMessage::KeyboardLayout(layout) => {
                 self.requests.push_layout(self.viewers[at].id, layout)
             }

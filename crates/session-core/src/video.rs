@@ -13,6 +13,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::VIDEO_STREAMS_MAX;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
@@ -22,7 +23,7 @@ use crate::delivery::ledger::{JobId, JobProgress};
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::mutation::mutated;
-use crate::quality::{RateEstimate, VideoPolicy};
+use crate::quality::{JpegProfile, RateEstimate, VideoPolicy};
 use crate::queue::command_queue::CommandQueue;
 
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
@@ -143,8 +144,11 @@ pub(crate) struct PathRates {
 #[derive(Debug)]
 pub(crate) struct Videos {
     policy: VideoPolicy,
-    /// The viewer takes streams, and coded ones.
+    /// What the person at the viewer has chosen.
+    quality: PictureQuality,
+    /// The viewer takes streams, and coded ones; and these are sent for now.
     takes: bool,
+    may_take_coded: bool,
     takes_coded: bool,
     /// Most bytes of a frame.
     frame_bytes_max: u64,
@@ -154,9 +158,9 @@ pub(crate) struct Videos {
     ending: Vec<u16>,
     candidates: Vec<VideoCandidate>,
     redrawn: Vec<RedrawnArea>,
-    /// Frames of programs, and whether what moves in them may be lossy pictures.
+    /// Frames of programs, and the profile of what moves in them, if it may be lossy pictures.
     frames: Vec<FrameArea>,
-    takes_pictures: bool,
+    pictures: Option<JpegProfile>,
     port_backoff: [RetryBackoff; STREAMS_MAX],
     area_backoff: RetryBackoff,
     bitrate: BitrateControl,
@@ -168,10 +172,13 @@ pub(crate) struct Videos {
 impl Videos {
     pub(crate) fn new(caps: u32, policy: VideoPolicy, frame_bytes_max: u64) -> Videos {
         let takes = caps & ViewerCaps::VIDEO != 0 && policy != VideoPolicy::Off;
+        let takes_coded = takes && caps & ViewerCaps::H264 != 0 && policy != VideoPolicy::Plain;
         Videos {
             policy,
+            quality: PictureQuality::Auto,
             takes,
-            takes_coded: takes && caps & ViewerCaps::H264 != 0 && policy != VideoPolicy::Plain,
+            may_take_coded: takes_coded,
+            takes_coded,
             frame_bytes_max,
             streams: Vec::new(),
             numbers: [StreamNumber::Free; STREAMS_MAX],
@@ -179,7 +186,7 @@ impl Videos {
             candidates: Vec::new(),
             redrawn: Vec::new(),
             frames: Vec::new(),
-            takes_pictures: false,
+            pictures: None,
             port_backoff: [RetryBackoff::default(); STREAMS_MAX],
             area_backoff: RetryBackoff::default(),
             bitrate: BitrateControl::default(),
@@ -198,8 +205,43 @@ impl Videos {
     pub(crate) fn set_delivery_order(&mut self, arrival: DeliveryOrder) {
         if arrival == DeliveryOrder::Unordered {
             self.takes = false;
-            self.takes_coded = false;
+            (self.may_take_coded, self.takes_coded) = (false, false);
         }
+    }
+
+    /// The person has chosen this, and what moves in known frames may be lossy pictures of this
+    /// profile.
+    pub(crate) fn set_quality(
+        &mut self,
+        quality: PictureQuality,
+        pictures: Option<JpegProfile>,
+        queue: &mut CommandQueue,
+    ) {
+        self.pictures = pictures.filter(|_| self.policy == VideoPolicy::Auto);
+        let was_exact = self.quality == PictureQuality::Exact;
+        self.quality = quality;
+        let is_exact = quality == PictureQuality::Exact;
+        if is_exact != was_exact {
+            self.takes_coded = self.may_take_coded && !is_exact;
+            // A stream's codec is announced when it begins. Others follow, of ports at once.
+            while !self.streams.is_empty() {
+                self.end(0, queue);
+            }
+        }
+    }
+
+    /// How videos are sent, by the session's policy and the person's choice.
+    fn coding_policy(&self) -> VideoPolicy {
+        match (self.policy, self.quality) {
+            (VideoPolicy::Off, _) => VideoPolicy::Off,
+            (VideoPolicy::Auto, PictureQuality::Medium | PictureQuality::Low) => VideoPolicy::H264,
+            (policy, _) => policy,
+        }
+    }
+
+    /// Bits a second that a stream is worth.
+    fn bits_wanted(&self, stream: &VideoStream) -> f64 {
+        stream.bits_wanted() * bitrate::share_of(self.quality)
     }
 
     pub(crate) fn stats(&self) -> VideoStats {
@@ -404,8 +446,9 @@ impl Videos {
             self.end(at, queue);
         }
         self.end_for_pictures(rate, queue, now);
-        let wanted =
-            |stream: &VideoStream| if now < stream.rests_at() { stream.bits_wanted() } else { 0.0 };
+        let wanted = |stream: &VideoStream| {
+            if now < stream.rests_at() { self.bits_wanted(stream) } else { 0.0 }
+        };
         let wanted = self.streams.iter().map(wanted).sum();
         self.bitrate.update(rate, wanted, now);
         self.decide_text(rate);
@@ -548,7 +591,7 @@ impl Videos {
         let carried = path.rate as f64 / stream.plain_rate().max(1.0);
         let enough = if stream.is_plain { PLAIN_UNTIL } else { PLAIN_FROM };
         let coded = self.takes_coded && stream.codable && is_codable(stream.source.size);
-        let plain = match self.policy {
+        let plain = match self.coding_policy() {
             VideoPolicy::H264 => !coded && fits && carried >= PLAIN_ONLY_FROM,
             VideoPolicy::Plain => fits,
             _ if !coded => fits && carried >= PLAIN_ONLY_FROM,
@@ -559,7 +602,7 @@ impl Videos {
         }
         coded.then(|| Coding::H264 {
             bits_per_second: self.bitrate.share(
-                stream.bits_wanted(),
+                self.bits_wanted(stream),
                 path.window,
                 stream.keyframe_wanted,
             ),

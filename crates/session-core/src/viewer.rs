@@ -31,6 +31,7 @@ use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::commands::Commands;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::{CacheGrant, CloseCode};
 use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerHello};
 use thinc_region::{Rect, Region, Size};
@@ -421,6 +422,16 @@ impl Viewer {
         self.pending.resync.request();
     }
 
+    /// The person at the viewer has chosen how good pictures that move are.
+    pub(crate) fn choose_quality(&mut self, quality: PictureQuality) {
+        self.quality.choice.choose(quality);
+    }
+
+    /// They want to see exactly what is shown now, also if it moves.
+    pub(crate) fn want_exact_frame(&mut self) {
+        self.quality.choice.want_exact_frame();
+    }
+
     fn take_resync(&mut self, now: Micros) {
         if !self.pending.resync.take(now) {
             return;
@@ -515,6 +526,7 @@ impl Viewer {
         self.pending.videos.cancelled(job);
         if let Some(stale) = self.delivery.ledger.cancelled(job) {
             self.counts.stats.cancelled += 1;
+            self.quality.choice.not_sent(&stale);
             self.pending.mark_stale(&stale, now);
         }
         if let Err(Some(echo)) = self.delivery.ledger.encoded(job) {

@@ -2,6 +2,7 @@
 //! part of the world where it happens. Knows events; never their consequences.
 
 use thinc_protocol::Micros;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
@@ -128,6 +129,10 @@ pub enum Op {
     LosePixels(usize, Rect),
     /// A viewer requests a full refresh.
     Refresh(usize),
+    /// A viewer's person chooses how good pictures that move are.
+    Quality(usize, PictureQuality),
+    /// They want to see exactly what is shown.
+    ExactFrame(usize),
     /// A viewer requests this view.
     View(usize, View),
     /// A viewer requests a barrier.

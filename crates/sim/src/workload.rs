@@ -1,6 +1,7 @@
 //! Path 1/13, simulated: random actions of applications, users and networks.
 //! From a seed, to world.rs. Knows operations; never what the session makes of them.
 
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::DrawHint;
@@ -238,7 +239,12 @@ impl Workload {
             964..972 => Op::Barrier(viewer),
             972..980 => Op::Input(viewer, self.input()),
             980..986 => Op::Deliver(self.window()),
-            986..988 => Op::Cursor(self.random.below(30) as u16),
+            986 => Op::Cursor(self.random.below(30) as u16),
+            987 if self.random.one_in(4) => Op::ExactFrame(viewer),
+            987 => {
+                let choice = self.random.below(PictureQuality::ALL.len() as u64) as usize;
+                Op::Quality(viewer, PictureQuality::ALL[choice])
+            }
             988..990 => self.join(),
             990 => Op::Leave(viewer),
             991 => Op::Reconnect(viewer),

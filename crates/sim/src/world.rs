@@ -8,6 +8,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
@@ -74,6 +75,8 @@ struct Connection<P> {
     last_shown: LastShown,
     /// It has requested a view: its pixels were never on the screen.
     chose_view: bool,
+    /// Its person has chosen that nothing is lossy.
+    is_exact: bool,
     /// It lost pixels since the last drain: a barrier covers what was sent, not what the viewer
     /// kept.
     lost: bool,
@@ -345,6 +348,16 @@ impl<P: Pipeline> World<P> {
                     self.connections[at].pipeline.request_refresh();
                 }
             }
+            Op::Quality(viewer, quality) => {
+                if let Some(at) = self.index(*viewer) {
+                    self.choose_quality(at, *quality)?;
+                }
+            }
+            Op::ExactFrame(viewer) => {
+                if let Some(at) = self.index(*viewer) {
+                    self.tell(at, &ViewerMessage::ExactFrame)?;
+                }
+            }
             Op::Barrier(viewer) => {
                 // A barrier covers what was sent; if all of that may be lost, it says nothing of
                 // what is shown.
@@ -404,6 +417,16 @@ impl<P: Pipeline> World<P> {
         Ok(())
     }
 
+    fn tell(&mut self, at: usize, message: &ViewerMessage) -> Result<(), Divergence> {
+        let told = self.session.handle_message(self.connections[at].id, message, self.now);
+        told.map_err(|violation| Divergence(format!("viewer {at}: {violation}")))
+    }
+
+    fn choose_quality(&mut self, at: usize, quality: PictureQuality) -> Result<(), Divergence> {
+        self.connections[at].is_exact = quality == PictureQuality::Exact;
+        self.tell(at, &ViewerMessage::PictureQuality(quality))
+    }
+
     fn index(&self, viewer: usize) -> Option<usize> {
         (!self.connections.is_empty()).then(|| viewer % self.connections.len())
     }
@@ -447,6 +470,7 @@ impl<P: Pipeline> World<P> {
             last_ends_frame: true,
             last_shown: LastShown::default(),
             chose_view: false,
+            is_exact: false,
             lost: false,
             acked: 0,
             lost_streams: 0,
@@ -509,6 +533,7 @@ impl<P: Pipeline> World<P> {
         let Some(job) = self.session.poll_job(connection.id, self.now) else { return Ok(false) };
         connection
             .check_frame(&job)
+            .and_then(|()| connection.check_exact(&job))
             .map_err(|Divergence(message)| Divergence(format!("viewer {at}: {message}")))?;
         connection.jobs.push_back(job);
         Ok(true)

@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thinc_protocol::Micros;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::View;
 use thinc_region::{Rect, Region, Size};
@@ -216,6 +217,45 @@ fn a_refresh_frame_covers_the_visible_video_and_nothing_above_it() {
 #[test]
 fn coded_frames_are_refreshed() {
     needs(CODED_FAST, Mutation::CodedIsLossless, &[play()]);
+}
+
+fn quality(choice: PictureQuality) -> Vec<Op> {
+    vec![Op::Quality(0, choice)]
+}
+
+#[test]
+fn an_exact_viewer_gets_plain_frames_or_pixels_and_coded_ones_again_once_it_chooses_so() {
+    let steps = [quality(PictureQuality::Exact), play(), play()];
+    let exact = stats_of(CODED_FAST, &steps);
+    assert!(exact.coded == 0 && exact.plain > 0, "{exact:?}");
+    let coded = stats_of(CODED_FAST, &[play(), play()]);
+    assert!(coded.coded > 0 && coded.plain == 0, "{coded:?}");
+    let until_seen = vec![Op::Wait(1_000_000)];
+    let (exact, auto) = (quality(PictureQuality::Exact), quality(PictureQuality::Auto));
+    let steps = [play(), exact, play(), until_seen, auto, play()];
+    let both = stats_of(CODED_FAST, &steps);
+    assert!(both.plain > 0 && both.coded > coded.coded / 2, "{both:?}");
+    assert!(both.begun >= 3, "a stream's codec is announced when it begins: {both:?}");
+}
+
+#[test]
+fn a_viewer_that_chooses_few_bytes_gets_coded_frames_on_a_fast_path() {
+    let plain = stats_of(AUTO_FAST, &[play(), play()]);
+    assert!(plain.plain > 0 && plain.coded == 0, "{plain:?}");
+    let low = stats_of(AUTO_FAST, &[quality(PictureQuality::Low), play(), play()]);
+    assert!(low.plain <= 1 && low.coded > 4, "but for the one that refreshes it: {low:?}");
+}
+
+#[test]
+fn an_exact_frame_of_a_video_is_followed_by_coded_ones() {
+    let wish = vec![Op::ExactFrame(0)];
+    let exact = (0..10).flat_map(|_| [frame(A), shell()].concat()).collect();
+    let stats = stats_of(CODED_FAST, &[play(), wish.clone(), exact]);
+    assert!(stats.plain > 0, "{stats:?}");
+    let until_over = vec![Op::Wait(5_000_000)];
+    let later = stats_of(CODED_FAST, &[play(), wish, play(), until_over, play(), play()]);
+    let before = stats_of(CODED_FAST, &[play()]);
+    assert!(later.coded > before.coded, "{later:?}");
 }
 
 /// Requests this view.

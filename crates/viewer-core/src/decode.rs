@@ -28,6 +28,7 @@ use crate::lip_sync::LipSync;
 use crate::microphone::MicrophoneChannel;
 use crate::outbox::Outbox;
 use crate::path_watch::PathWatch;
+use crate::picture_quality::QualityChoice;
 use crate::sound::SoundChannel;
 use crate::stats::ViewerStats;
 use crate::stream_tail::StreamTail;
@@ -55,6 +56,7 @@ pub(crate) struct State {
     pub(crate) videos: Videos,
     pub(crate) sound: SoundChannel,
     pub(crate) microphone: MicrophoneChannel,
+    pub(crate) quality: QualityChoice,
     pub(crate) lip_sync: LipSync,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
@@ -147,6 +149,7 @@ impl State {
             videos: Videos::new(caps),
             sound: SoundChannel::new(caps),
             microphone: MicrophoneChannel::new(caps),
+            quality: QualityChoice::default(),
             lip_sync: LipSync::default(),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
@@ -210,6 +213,7 @@ impl State {
                 self.files.handle_hello(&hello);
                 self.sound.handle_hello(hello.caps, &mut self.outbox);
                 self.microphone.handle_hello(hello.caps);
+                self.quality.handle_hello(hello.caps, &mut self.outbox);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
             SessionMessage::Geometry(geometry) => {

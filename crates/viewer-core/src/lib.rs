@@ -20,6 +20,7 @@ mod lossy_mask;
 mod microphone;
 mod outbox;
 mod path_watch;
+mod picture_quality;
 mod retained_tiles;
 mod saved_tiles;
 mod sound;

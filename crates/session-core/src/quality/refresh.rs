@@ -98,6 +98,13 @@ impl Refresh {
         self.rested.is_empty() && self.recent.is_empty()
     }
 
+    /// All that is lossy, moving or at rest.
+    pub(crate) fn lossy(&self) -> Region {
+        let mut lossy = self.rested.clone();
+        self.recent.iter().for_each(|(_, region)| lossy.add(region));
+        lossy
+    }
+
     /// A new geometry: the viewer begins with nothing.
     pub(crate) fn reset(&mut self) {
         self.rested.clear();

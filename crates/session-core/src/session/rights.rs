@@ -82,6 +82,8 @@ impl Session {
             | ViewerMessage::Ping(_)
             | ViewerMessage::Barrier(_)
             | ViewerMessage::Resync
+            | ViewerMessage::PictureQuality(_)
+            | ViewerMessage::ExactFrame
             | ViewerMessage::Cache(_)
             | ViewerMessage::Instance(_)
             | ViewerMessage::View(_)

@@ -10,7 +10,7 @@ use thinc_region::{Rect, Region, Size};
 use super::stream::{
     FRAME_APART, INTERVAL_MAX, INTERVAL_MIN, StreamState, VideoStream, is_codable,
 };
-use super::{PLAIN_FROM, VideoOrigin, Videos};
+use super::{PLAIN_FROM, VideoOrigin, Videos, bitrate};
 use crate::quality::{RateEstimate, VideoPolicy};
 use crate::queue::command_queue::CommandQueue;
 use crate::queue::copies::CopyCommand;
@@ -277,7 +277,8 @@ impl Videos {
             let interval = (lasted as f64 / f64::from(candidate.reports - 1))
                 .clamp(INTERVAL_MIN, INTERVAL_MAX);
             let takes = candidate.rect.area() as f64 * PIXEL_BYTES * 1e6 / interval;
-            let carried = rate as f64 >= takes * PLAIN_FROM && self.policy != VideoPolicy::H264;
+            let carried =
+                rate as f64 >= takes * PLAIN_FROM && self.coding_policy() != VideoPolicy::H264;
             if !carried {
                 self.begin_area(candidate.rect, interval, queue, now);
             }
@@ -287,9 +288,10 @@ impl Videos {
     /// Moving text is in an area's frames from when it and the video are more than a full path
     /// carried, until the path carries both.
     pub(super) fn decide_text(&mut self, rate: RateEstimate) {
+        let share = bitrate::share_of(self.quality);
         for stream in self.streams.iter_mut().filter(|stream| stream.is_area()) {
             let text = stream.text_pixels * PIXEL_BYTES * stream.rate();
-            let takes = text + stream.bits_wanted() / 8.0;
+            let takes = text + stream.bits_wanted() * share / 8.0;
             match rate {
                 RateEstimate::Measured(rate) => stream.takes_text = takes > rate as f64,
                 RateEstimate::AtLeast(rate) if takes <= rate as f64 => stream.takes_text = false,
@@ -326,7 +328,7 @@ impl Videos {
             RateEstimate::AtLeast(rate) | RateEstimate::Measured(rate) => rate as f64,
         };
         let takes = place.area() as f64 * PIXEL_BYTES * 1e6 / interval.max(INTERVAL_MIN);
-        let carried = rate >= takes * PLAIN_FROM && self.policy != VideoPolicy::H264;
+        let carried = rate >= takes * PLAIN_FROM && self.coding_policy() != VideoPolicy::H264;
         if self.takes_coded
             && !carried
             && is_large(place)

@@ -5,11 +5,12 @@
 //! path, or becomes a video stream. Knows rectangles, rates and times; never pixels.
 
 use thinc_protocol::Micros;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_region::{Rect, Region};
 
 use super::Videos;
 use super::stream::{INTERVAL_MAX, INTERVAL_MIN, VideoStream};
-use crate::quality::{RateEstimate, VideoPolicy};
+use crate::quality::{JpegProfile, RateEstimate};
 use crate::queue::command_queue::CommandQueue;
 
 /// Most areas of frames, as many as the shell's plans take.
@@ -95,7 +96,9 @@ impl FrameArea {
     /// Takes what is known of the frame before the next one.
     fn next(&mut self) {
         let Some((moving, bytes)) = self.newest.take() else { return };
-        for (average, sample) in [(&mut self.moving, moving), (&mut self.bytes, bytes)] {
+        // No bytes are of pictures while all is exact, or a stream.
+        let bytes = (bytes > 0).then_some((&mut self.bytes, bytes));
+        for (average, sample) in [(&mut self.moving, moving)].into_iter().chain(bytes) {
             *average = match *average {
                 0.0 => sample as f64,
                 _ => *average + (sample as f64 - *average) * WEIGHT,
@@ -144,26 +147,22 @@ impl Videos {
             .collect()
     }
 
-    /// What moves in these areas is sent as lossy pictures, as the path carries them.
-    pub(crate) fn sends_pictures(&self, areas: &[Rect]) -> bool {
+    /// The profile of what moves in these areas, if it is sent as lossy pictures.
+    pub(crate) fn pictures_of(&self, areas: &[Rect]) -> Option<JpegProfile> {
         let is_stream = |area: &FrameArea| self.is_stream(area) && areas.contains(&area.rect);
-        !areas.is_empty() && self.takes_pictures && !self.frames.iter().any(is_stream)
+        let pictures = self.pictures.filter(|_| !areas.is_empty());
+        pictures.filter(|_| !self.frames.iter().any(is_stream))
     }
 
-    /// A stream is better than pictures.
+    /// A stream is better than pictures. Its colours have half of the resolution, which those who
+    /// choose the high quality do not want, also for more frames.
     fn is_stream(&self, area: &FrameArea) -> bool {
-        self.takes_coded && (area.is_video || area.outpaces)
-    }
-
-    /// Pictures are of use on this path, and the viewer shows them; what the policy says is known
-    /// here.
-    pub(crate) fn set_takes_pictures(&mut self, takes: bool) {
-        self.takes_pictures = takes && self.policy == VideoPolicy::Auto;
+        self.takes_coded && self.quality != PictureQuality::High && (area.is_video || area.outpaces)
     }
 
     /// Most of this is frames of which something is sent as pictures, so it becomes no stream.
     pub(super) fn is_pictures(&self, rect: &Rect, now: Micros) -> bool {
-        self.takes_pictures
+        self.pictures.is_some()
             && self.frames.iter().any(|area| {
                 let shared = area.rect.intersect(rect);
                 area.is_known(now)
@@ -229,7 +228,7 @@ impl Videos {
         }
         let known = self.frames.iter().find(|area| areas == [area.rect]);
         if let Some(FrameArea { rect, interval, .. }) = known.copied()
-            && !self.sends_pictures(areas)
+            && self.pictures_of(areas).is_none()
             && pixels * 2 >= bounds.area()
         {
             // All of the frame, if most of it moves: what moves next is seldom the same.
@@ -245,6 +244,7 @@ mod tests {
     use thinc_region::Size;
 
     use super::*;
+    use crate::quality::VideoPolicy;
 
     const SIZE: Size = Size { width: 1280, height: 1024 };
     const WINDOW: Rect = Rect::at(10, 10, 1240, 900);
@@ -269,8 +269,8 @@ mod tests {
 
         fn with_caps(policy: VideoPolicy, caps: u32) -> Bed {
             let mut videos = Videos::new(caps, policy, 1 << 24);
-            videos.set_takes_pictures(true);
             let mut queue = CommandQueue::new(SIZE, 4096);
+            videos.set_quality(PictureQuality::Auto, Some(JpegProfile::High), &mut queue);
             queue.commit(1, &Region::from(SIZE.rect()), &Region::new());
             Bed { videos, queue, now: 1_000, bytes: 0, moving: MOVING }
         }
@@ -284,7 +284,7 @@ mod tests {
                 self.videos.frame_drawn(&WINDOW, self.now);
                 self.videos.area(&Region::from(WINDOW), self.now);
                 let areas = self.videos.known_frames(&Region::from(WINDOW), self.now);
-                pictures = (!areas.is_empty()).then(|| self.videos.sends_pictures(&areas));
+                pictures = (!areas.is_empty()).then(|| self.videos.pictures_of(&areas).is_some());
                 if pictures.is_some() {
                     self.videos.frames_encoded(&areas, self.bytes);
                     let (queue, now) = (&mut self.queue, self.now);
@@ -293,6 +293,11 @@ mod tests {
                 self.videos.check_invariants(&self.queue);
             }
             pictures
+        }
+
+        fn choose(&mut self, quality: PictureQuality, pictures: bool) {
+            let pictures = pictures.then_some(JpegProfile::High);
+            self.videos.set_quality(quality, pictures, &mut self.queue);
         }
 
         fn streams(&self) -> usize {
@@ -336,11 +341,11 @@ mod tests {
     fn pictures_need_a_path_and_a_policy_for_them() {
         for policy in [VideoPolicy::Off, VideoPolicy::Plain, VideoPolicy::H264] {
             let mut bed = Bed::new(policy);
-            bed.videos.set_takes_pictures(true);
+            bed.choose(PictureQuality::Auto, true);
             assert_eq!(bed.draw(30, RateEstimate::Unknown), Some(false), "{policy:?}");
         }
         let mut bed = Bed::new(VideoPolicy::Auto);
-        bed.videos.set_takes_pictures(false);
+        bed.choose(PictureQuality::Auto, false);
         assert_eq!(bed.draw(30, RateEstimate::Unknown), Some(false));
     }
 
@@ -362,7 +367,7 @@ mod tests {
         bed.videos.update(RateEstimate::Measured(200 * MBIT), &mut bed.queue, bed.now);
         assert_eq!(bed.streams(), 0, "it was a moment's, or has become faster");
         let mut bed = Bed::new(VideoPolicy::Auto);
-        bed.videos.set_takes_pictures(false);
+        bed.choose(PictureQuality::Auto, false);
         bed.draw(9, RateEstimate::Measured(20 * MBIT));
         assert_eq!(bed.streams(), 1, "a slow path");
         assert_eq!(bed.videos.streams[0].place, MOVING.1);
@@ -405,15 +410,34 @@ mod tests {
             bed.videos.report_areas(areas.iter(), SIZE.rect(), queue, 100 * MBIT, now);
         }
         assert_eq!(bed.streams(), 0);
-        bed.videos.set_takes_pictures(false);
+        bed.choose(PictureQuality::Auto, false);
         for _ in 0..120 {
             bed.draw(1, rate);
         }
         assert_eq!(bed.streams(), 1, "the path has become slow");
-        bed.videos.set_takes_pictures(true);
+        bed.choose(PictureQuality::Auto, true);
         bed.draw(10, rate);
         bed.videos.update(rate, &mut bed.queue, bed.now);
         assert_eq!(bed.streams(), 0, "and fast again");
         assert_eq!(bed.draw(1, rate), Some(true));
+    }
+
+    #[test]
+    fn the_high_quality_never_becomes_a_stream_and_the_exact_one_is_neither() {
+        let slow = RateEstimate::Measured(5 * MBIT);
+        let mut bed = Bed::new(VideoPolicy::Auto);
+        bed.choose(PictureQuality::High, true);
+        assert_eq!(bed.draw(200, slow), Some(true));
+        assert_eq!(bed.streams(), 0);
+        bed.choose(PictureQuality::Auto, true);
+        bed.draw(100, slow);
+        assert_eq!(bed.streams(), 1);
+        bed.choose(PictureQuality::Exact, false);
+        assert_eq!(bed.streams(), 0, "what is coded is not exact");
+        assert_eq!(bed.draw(200, slow), Some(false));
+        assert_eq!(bed.streams(), 0);
+        bed.choose(PictureQuality::Auto, false);
+        bed.draw(9, slow);
+        assert_eq!(bed.streams(), 1);
     }
 }

@@ -13,7 +13,7 @@ use crate::delivery::ledger::{
     Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
-use crate::quality::{ENCODE_TIME_MAX, JpegProfile, Quality};
+use crate::quality::{Adaptation, ENCODE_TIME_MAX, Quality};
 use crate::queue::command_queue::{Kinds, Lane};
 use crate::queue::copies::TakenCopies;
 use crate::queue::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
@@ -238,6 +238,7 @@ impl Viewer {
 
     fn withdrawn(&mut self, taken: &Withdrawn, now: Micros) {
         self.counts.stats.withdrawn += 1;
+        self.quality.choice.not_sent(&taken.region);
         self.pending.mark_stale(&taken.stale, now);
         self.pending.queue.withdraw(&taken.region, taken.since, taken.echo);
     }
@@ -337,8 +338,11 @@ impl Viewer {
         {
             return None;
         }
+        let Adaptation { choice, refresh, .. } = &mut self.quality;
+        choice.begin_exact_frame(|| refresh.lossy(), now);
         self.quality.update(self.delivery.flow.measured_rate(), now);
-        self.pending.videos.set_takes_pictures(self.quality.takes_pictures());
+        let (chosen, pictures) = (self.quality.chosen(), self.quality.pictures());
+        self.pending.videos.set_quality(chosen, pictures, &mut self.pending.queue);
         self.pending.videos.update(
             self.delivery.flow.measured_rate(),
             &mut self.pending.queue,
@@ -389,10 +393,13 @@ impl Viewer {
             (None, Lane::Normal, false) => self.pending.videos.known_frames(region, now),
             _ => Vec::new(),
         };
-        // Visibly lossless, and the cheapest to encode of all that is much smaller than pixels.
-        let pictures = self.pending.videos.sends_pictures(&frames).then_some(JpegProfile::High);
+        let pictures = self.pending.videos.pictures_of(&frames);
         let is_lossy = coding.is_some() || pictures.is_some();
         let quality = self.decide_quality(id, &next, is_lossy, now);
+        let is_coded = matches!(coding, Some(Coding::H264 { .. }));
+        if quality.lossy.is_none() && pictures.is_none() && !is_coded {
+            self.quality.choice.exact_committed(region);
+        }
         let inline = self.decide_place(id, &next, coding);
         let end_of_frame = video.is_some()
             || self.pending.frames.ends(region, self.pending.queue.pending_pixels(), now);

@@ -14,6 +14,7 @@ use thinc_region::Rect;
 
 use super::{SessionContext, Viewer};
 use crate::input::pointer::CursorChanges;
+use crate::quality::LossyPolicy;
 
 /// What waits of one viewer's.
 #[derive(Debug)]
@@ -153,10 +154,12 @@ impl Viewer {
         let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
         let relative = if self.told.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
         let files = self.rights.files_caps(screen.files, self.channels.background.caps());
+        let may_be_lossy = screen.lossy != LossyPolicy::Never;
+        let quality = if may_be_lossy { SessionCaps::QUALITY } else { 0 };
         let sound = self.sound_caps() | self.microphone_caps();
         let hello = SessionHello {
             version: self.control.version,
-            caps: clipboard | relative | self.datagram_caps() | sound | files,
+            caps: clipboard | relative | self.datagram_caps() | sound | files | quality,
             name,
             message_bytes_max: VIEWER_MESSAGE_BYTES_MAX as u32,
         };

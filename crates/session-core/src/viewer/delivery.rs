@@ -139,6 +139,7 @@ impl Viewer {
 
     fn made_stale_by_loss(&mut self, stale: &Region, now: Micros) {
         self.counts.stats.lost += 1;
+        self.quality.choice.not_sent(stale);
         self.pending.mark_stale(stale, now);
     }
 }

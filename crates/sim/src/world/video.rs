@@ -31,6 +31,16 @@ impl<P: Pipeline> World<P> {
 }
 
 impl<P> Connection<P> {
+    /// Nothing lossy is committed for a viewer whose person wants that.
+    pub(super) fn check_exact(&self, job: &Job) -> Result<(), Divergence> {
+        let is_coded = matches!(job.video, Some(VideoFrame { coding: Coding::H264 { .. }, .. }));
+        let is_lossy = job.hints.quality.lossy.is_some() || job.hints.frames.is_some();
+        if self.is_exact && (is_coded || is_lossy) {
+            return Err(Divergence(format!("a viewer wants all exact, and gets {:?}", job.hints)));
+        }
+        Ok(())
+    }
+
     /// A frame that was just committed.
     pub(super) fn check_frame(&mut self, job: &Job) -> Result<(), Divergence> {
         let Some(frame) = job.video else { return Ok(()) };
