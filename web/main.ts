@@ -41,6 +41,7 @@ import { Menu } from "./ui/menu";
 import { Microphone } from "./ui/microphone";
 import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
+import { QualityChoice } from "./ui/quality";
 import { type Question, Questions } from "./ui/questions";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
@@ -270,6 +271,7 @@ async function startEngine(secret: string): Promise<void> {
     ...(presenter && { presenter }),
     persistCache: new URLSearchParams(location.search).get("keep") === "yes",
     clipboard: clipboardPolicy,
+    quality: quality.chosen,
     ...(tab && { tab }),
   };
   if (worker) {
@@ -329,6 +331,7 @@ function showState(state: ConnectionState): void {
 function setOffers(offers: Offers | undefined): void {
   sound.setOffered(offers?.sound === true);
   microphone.setOffered(offers?.microphone === true);
+  quality.setOffered(offers?.quality);
   channels.setOffers(offers);
 }
 
@@ -405,7 +408,9 @@ function transportOf(word: string | null): TransportChoice {
 
 /** With Ctrl and Alt, by KeyboardEvent.code. */
 const SHORTCUTS: Readonly<Record<string, () => void>> = {
+  KeyA: () => quality.showExactly(),
   KeyE: toggleLossy,
+  KeyH: () => quality.chooseNext(),
   KeyM: () => menu.toggleByKeyboard(),
   KeyP: () => input.capture.toggle(),
   KeyS: toggleStatistics,
@@ -497,18 +502,28 @@ const channels: Channels = new Channels({
     Printing: entry("Printing"),
     Sharing: entry("Sharing"),
     Copying: entry("Copying"),
+    Quality: entry("Quality"),
   },
   sound: () => sound.side,
   microphone: () => microphone.side,
   files: () => files.side,
   printing: () => printing.side,
   copying: () => copying.side,
+  quality: () => quality.chosen,
 });
 const copying = new CopyingChoice(
   element<HTMLSelectElement>("menu-clipboard"),
   (policy) => send({ type: "clipPolicy", policy }),
   () => channels.changed(),
 );
+const quality = new QualityChoice({
+  select: element<HTMLSelectElement>("menu-quality"),
+  exact: element<HTMLButtonElement>("menu-exact"),
+  named: new URLSearchParams(location.search).get("quality"),
+  send: (message) => send(message),
+  notice: (words) => notice.show(words),
+  changed: () => channels.changed(),
+});
 const sound = new Sound({
   mute: element<HTMLButtonElement>("menu-mute"),
   volume: element<HTMLInputElement>("menu-volume"),

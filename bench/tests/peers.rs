@@ -247,6 +247,14 @@ fn thinc_without_a_part() -> Result<(), Error> {
 }
 
 #[test]
+fn thinc_at_each_quality() -> Result<(), Error> {
+    check("thinc-exact", Likeness::Exact)?;
+    check("thinc-high", Likeness::Exact)?;
+    check("thinc-medium", Likeness::Exact)?;
+    check("thinc-low", Likeness::Exact)
+}
+
+#[test]
 fn thinc_by_each_transport() -> Result<(), Error> {
     check("thinc-quic", Likeness::Exact)?;
     check("thinc-tcp", Likeness::Exact)?;

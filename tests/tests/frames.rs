@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use thinc_bench::Error;
-use thinc_bench::process::wait_for;
+use thinc_bench::process::{Folder, wait_for};
 use thinc_e2e::{Desktop, EVENT_TIMEOUT, Image};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{
@@ -154,4 +154,113 @@ fn nothing_is_lossy_where_the_session_may_not_be() -> Outcome {
         assert_eq!(desktop.stats()?["lossy_pixels"], 0);
     }
     desktop.assert_identical("after its frames")
+}
+
+/// Frames until `holds`, at least one in between.
+fn draw_until(
+    (desktop, program): (&mut Desktop, &mut Program),
+    what: &str,
+    mut holds: impl FnMut(&serde_json::Value) -> bool,
+) -> Outcome {
+    let begun = Instant::now();
+    loop {
+        for _ in 0..4 {
+            program.draw()?;
+        }
+        let stats = desktop.stats()?;
+        if holds(&stats) {
+            return Ok(());
+        }
+        assert!(begun.elapsed() < EVENT_TIMEOUT, "{what}: {stats}");
+    }
+}
+
+/// Bytes that the next 60 frames take.
+fn bytes_of_frames(desktop: &mut Desktop, program: &mut Program) -> Result<u64, Error> {
+    desktop.viewer.say("barrier")?;
+    let bytes = |stats: &serde_json::Value| stats["bytes_in"].as_u64().unwrap();
+    let before = bytes(&desktop.stats()?);
+    for _ in 0..60 {
+        program.draw()?;
+    }
+    desktop.viewer.say("barrier")?;
+    Ok(bytes(&desktop.stats()?) - before)
+}
+
+#[test]
+fn a_viewer_chooses_how_good_what_moves_is() -> Outcome {
+    let mut desktop = Desktop::start("quality", SIZE, &["sleep", "infinity"])?;
+    let mut program = Program::new(&desktop)?;
+    let is_lossy = |stats: &serde_json::Value| stats["lossy_pixels"] != 0;
+    let mut bytes = Vec::new();
+    for choice in ["high", "medium", "low"] {
+        desktop.viewer.say(&format!("quality {choice}"))?;
+        draw_until((&mut desktop, &mut program), choice, is_lossy)?;
+        bytes.push(bytes_of_frames(&mut desktop, &mut program)?);
+    }
+    let [high, medium, low] = bytes[..] else { unreachable!("three choices") };
+    assert!(medium * 4 < high * 3 && low * 4 < medium * 3, "{bytes:?}");
+    desktop.viewer.say("quality exact")?;
+    let is_exact = |stats: &serde_json::Value| stats["lossy_pixels"] == 0;
+    draw_until((&mut desktop, &mut program), "exact", is_exact)?;
+    for _ in 0..12 {
+        for _ in 0..4 {
+            program.draw()?;
+        }
+        desktop.viewer.say("barrier")?;
+        assert_eq!(desktop.stats()?["lossy_pixels"], 0, "what moves is exact");
+    }
+    let error = desktop.viewer.say("quality best").expect_err("there is none");
+    assert!(error.to_string().contains("auto, exact, high, medium and low"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_choice_is_that_of_one_viewer() -> Outcome {
+    let mut desktop = Desktop::start("two", SIZE, &["sleep", "infinity"])?;
+    let mut exact = desktop.another_viewer_with(&["--quality", "exact"])?;
+    let mut program = Program::new(&desktop)?;
+    let is_lossy = |stats: &serde_json::Value| stats["lossy_pixels"] != 0;
+    draw_until((&mut desktop, &mut program), "nothing is lossy", is_lossy)?;
+    let folder = Folder::new("e2e-one-viewers-choice")?;
+    let file = folder.path().join("stats.json");
+    for _ in 0..8 {
+        for _ in 0..4 {
+            program.draw()?;
+        }
+        exact.say("barrier")?;
+        exact.say(&format!("stats {}", file.display()))?;
+        let stats: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
+        assert_eq!(stats["lossy_pixels"], 0, "{stats}");
+    }
+    draw_until((&mut desktop, &mut program), "nothing is lossy", is_lossy)
+}
+
+#[test]
+fn one_moment_is_exact_while_it_moves() -> Outcome {
+    let mut desktop = Desktop::start("moment", SIZE, &["sleep", "infinity"])?;
+    let mut program = Program::new(&desktop)?;
+    let is_lossy = |stats: &serde_json::Value| stats["lossy_pixels"] != 0;
+    draw_until((&mut desktop, &mut program), "nothing is lossy", is_lossy)?;
+    let is_exact = |stats: &serde_json::Value| stats["lossy_pixels"] == 0;
+    let begun = Instant::now();
+    // What rests is exact too: this is while so many frames are drawn that they are known. On a
+    // busy machine they may take longer than the moment.
+    loop {
+        desktop.viewer.say("exact")?;
+        draw_until((&mut desktop, &mut program), "nothing is exact", is_exact)?;
+        let mut stays = true;
+        for _ in 0..3 {
+            for _ in 0..4 {
+                program.draw()?;
+            }
+            desktop.viewer.say("barrier")?;
+            stays &= is_exact(&desktop.stats()?);
+        }
+        if stays {
+            break;
+        }
+        assert!(begun.elapsed() < EVENT_TIMEOUT, "nothing stays exact: {}", desktop.stats()?);
+    }
+    draw_until((&mut desktop, &mut program), "it stays exact", is_lossy)
 }

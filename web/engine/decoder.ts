@@ -11,15 +11,17 @@ import { AttemptCalls, type AttemptExports } from "./attempts";
 import { CLIPBOARD, EventCalls, type EventExports } from "./events";
 import { FileCalls, type FileExports } from "./filecalls";
 import { DecoderMemory, type MemoryExports } from "./memory";
-import type {
-  ClipboardPolicy,
-  ClipFormat,
-  CommandStats,
-  Offers,
-  Opening,
-  ShareAction,
-  TouchPhase,
-  VideoStats,
+import {
+  type ClipboardPolicy,
+  type ClipFormat,
+  type CommandStats,
+  type Offers,
+  type Opening,
+  PICTURE_QUALITIES,
+  type PictureQuality,
+  type ShareAction,
+  type TouchPhase,
+  type VideoStats,
 } from "./messages";
 
 /** The exports of crates/viewer-web/src/lib.rs. */
@@ -92,6 +94,9 @@ interface Exports extends MemoryExports, EventExports, FileExports, AttemptExpor
   ): void;
   viewer_display(width: number, height: number, scalePercent: number): void;
   viewer_clip_wanted(bits: number): void;
+  viewer_choose_quality(byte: number): void;
+  viewer_exact_frame(): number;
+  viewer_takes_quality(): number;
   viewer_opening(opening: number): void;
   viewer_h264(supported: number): void;
   viewer_datagrams(supported: number): void;
@@ -489,6 +494,21 @@ export class Decoder {
     this.calls.viewer_clip_wanted(Number(toSession) | (Number(fromSession) << 1));
   }
 
+  /** How good moving pictures are from now on, also on later connections. */
+  chooseQuality(quality: PictureQuality): void {
+    this.calls.viewer_choose_quality(PICTURE_QUALITIES.indexOf(quality));
+  }
+
+  /** Requests what is shown now lossless; false if the session does not take the request. */
+  requestExactFrame(): boolean {
+    return this.calls.viewer_exact_frame() !== 0;
+  }
+
+  /** Whether the session takes both. */
+  get takesQuality(): boolean {
+    return this.calls.viewer_takes_quality() !== 0;
+  }
+
   /** What the next connection does where the session is shown elsewhere; before each `open`. */
   opening(opening: Opening): void {
     this.calls.viewer_opening(["reconnects", "opens", "takes over", "joins"].indexOf(opening));
@@ -613,7 +633,13 @@ export class Decoder {
   /** What the session has for this viewer, once it has answered. */
   get offers(): Offers {
     const { gives: files, prints: printing } = this.files;
-    return { sound: this.hasSound, microphone: this.mayGiveMicrophone, files, printing };
+    return {
+      sound: this.hasSound,
+      microphone: this.mayGiveMicrophone,
+      files,
+      printing,
+      quality: this.takesQuality,
+    };
   }
 
   /** The next message for the player, or undefined. */

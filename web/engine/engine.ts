@@ -30,6 +30,7 @@ import { Lifecycle } from "./lifecycle";
 import { DecoderLoader } from "./loader";
 import { type FromEngine, nowUs, type ToEngine } from "./messages";
 import { Presentation } from "./presentation";
+import { EngineQuality } from "./quality";
 import { Queries } from "./queries";
 import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
@@ -55,6 +56,7 @@ export class Engine {
   private sound: EngineSound | undefined;
   private readonly input: EngineInput;
   private readonly clipboard: EngineClipboard;
+  private readonly quality = new EngineQuality((call) => this.withDecoder(call));
   private readonly files: EngineFiles;
   private readonly queries: Queries;
 
@@ -138,6 +140,10 @@ export class Engine {
       case "clipProvide":
         this.clipboard.handle(message);
         break;
+      case "pictureQuality":
+      case "exactFrame":
+        this.quality.handle(message);
+        break;
       case "sound":
       case "microphone":
         this.sound ??= new EngineSound(this.post, (call) => this.withDecoder(call));
@@ -167,6 +173,7 @@ export class Engine {
   private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
     this.sizing.wanted = message.display;
     this.clipboard.policy = message.clipboard;
+    this.quality.chosen = message.quality;
     this.presentation.start((lost) => choosePresenter(message.canvas, message.presenter, lost));
     this.login = { url: message.logoutUrl, secret: message.secret };
     const session = {
@@ -250,6 +257,7 @@ export class Engine {
       this.lifecycle.prepare(decoder);
       this.video.open(decoder);
       this.clipboard.prepare(decoder);
+      this.quality.prepare(decoder);
       this.sound?.open(decoder);
       this.files.open(decoder);
       this.input.open(decoder);

@@ -21,6 +21,13 @@ export const INSTANCE_BYTES = 16;
 
 export type PresenterKind = "webgl2" | "2d";
 
+/**
+ * How good moving pictures are, in the order of menus; the place of each is its byte, as in
+ * crates/protocol/src/picture_quality.rs.
+ */
+export const PICTURE_QUALITIES = ["auto", "exact", "high", "medium", "low"] as const;
+export type PictureQuality = (typeof PICTURE_QUALITIES)[number];
+
 /** Messages of the page to the engine. */
 export type ToEngine =
   | {
@@ -52,6 +59,8 @@ export type ToEngine =
       tab?: Tab;
       /** Directions in which clipboard contents may go. */
       clipboard: ClipboardPolicy;
+      /** Of every connection, until the person chooses another. */
+      quality: PictureQuality;
     }
   | { type: "key"; code: number; keysym: number; down: boolean; timeUs: number }
   /** A typed character that no key stands for. */
@@ -89,6 +98,10 @@ export type ToEngine =
   | { type: "share"; request: number; action: ShareAction }
   /** The user wants the clipboard to be shared in these directions, on all their devices. */
   | { type: "clipPolicy"; policy: ClipboardPolicy }
+  /** How good moving pictures are from now on, also on later connections. */
+  | { type: "pictureQuality"; quality: PictureQuality }
+  /** For about a second, and until everything was sent once, all is to be lossless. */
+  | { type: "exactFrame" }
   /**
    * The page can play sound. With the port: messages for the player go there, and its reports come
    * from there. While `muted`, the session sends none; while `suspended`, what arrives is told.
@@ -121,6 +134,8 @@ export interface Offers {
   files: boolean;
   /** Its programs print here. */
   printing: boolean;
+  /** It takes choices of quality; else it sends nothing lossy. */
+  quality: boolean;
 }
 
 /** A viewer of the session, as the others see it. */

@@ -16,15 +16,16 @@ const viewer = new WebAssembly.Module(
 
 /** The session has a clipboard and sound, and accepts distances. */
 const CAPS = 1 | 8 | 16;
+const QUALITY = 256;
 
 /** A decoder whose session has answered. */
-async function greeted() {
+async function greeted(caps = CAPS) {
   const decoder = await Decoder.load(viewer);
   decoder.clipPolicy({ toSession: true, fromSession: true });
   decoder.wantSound(false);
   decoder.open("test", 16, 8);
   decoder.opened(false, 1);
-  decoder.bytes(message.hello("desk", CAPS), 2);
+  decoder.bytes(message.hello("desk", caps), 2);
   assert.deepEqual(events(decoder), [{ type: "hello", name: "desk" }]);
   return decoder;
 }
@@ -93,6 +94,37 @@ test("an image and content are copies, which later calls leave alone", async () 
   assert.deepEqual([clip.type, clip.id, Buffer.from(clip.bytes)], ["clipContent", id, content]);
   eventsOf(decoder, message.cursor(2, 1, 1, 0, Buffer.alloc(8, 255)));
   assert.deepEqual([...cursor.rgba], [3, 2, 1, 255, 6, 5, 4, 255]);
+});
+
+test("choices of quality are sent to a session that takes them, on each connection", async () => {
+  const decoder = await greeted(QUALITY);
+  assert.equal(decoder.offers.quality, true);
+  decoder.output();
+  for (const [byte, quality] of ["auto", "exact", "high", "medium", "low"].entries()) {
+    decoder.chooseQuality(quality);
+    // Every connection begins with "auto".
+    assert.deepEqual([...decoder.output()], byte === 0 ? [] : [0x1c, 1, byte], quality);
+  }
+  assert.equal(decoder.requestExactFrame(), true);
+  assert.deepEqual([...decoder.output()], [0x1d, 0]);
+
+  decoder.lost();
+  // A ping follows the hello.
+  for (const [caps, ...sent] of [
+    [QUALITY, 0x1c, 1, 4, 0x05],
+    [0, 0x05],
+  ]) {
+    decoder.open("test", 16, 8);
+    decoder.opened(false, 4);
+    decoder.output();
+    decoder.bytes(message.hello("desk", caps), 5);
+    assert.deepEqual([...decoder.output()].slice(0, sent.length), sent);
+  }
+  assert.equal(decoder.offers.quality, false);
+  decoder.output();
+  decoder.chooseQuality("exact");
+  assert.equal(decoder.requestExactFrame(), false);
+  assert.deepEqual([...decoder.output()], []);
 });
 
 test("bytes that violate the protocol are an error in words", async () => {

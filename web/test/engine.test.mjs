@@ -13,6 +13,7 @@ const { Deadline, watchSleep } = await load("engine/clock.ts");
 const { crashed, endOf } = await load("engine/ends.ts");
 const { EngineInput } = await load("engine/input.ts");
 const { DecoderLoader } = await load("engine/loader.ts");
+const { EngineQuality } = await load("engine/quality.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
 const { Sizing } = await load("engine/sizing.ts");
@@ -342,6 +343,25 @@ test("input: the keyboard's layout is said on every connection, once it is known
   part.open(decoder);
   part.open(decoder);
   assert.deepEqual(calls(), Array(2).fill(["layout", "de", "neo"]));
+});
+
+test("quality: the last choice is said on every connection, and a change at once", () => {
+  const about = around();
+  const part = new EngineQuality(about.withDecoder);
+  part.chosen = "high";
+  part.prepare(about.decoder);
+  part.handle({ type: "pictureQuality", quality: "low" });
+  part.handle({ type: "exactFrame" });
+  about.connected = false;
+  part.handle({ type: "pictureQuality", quality: "medium" });
+  part.handle({ type: "exactFrame" });
+  assert.deepEqual(about.calls(), [
+    ["chooseQuality", "high"],
+    ["chooseQuality", "low"],
+    ["requestExactFrame"],
+  ]);
+  part.prepare(about.decoder);
+  assert.deepEqual(about.calls(), [["chooseQuality", "medium"]], "the request was for what moved");
 });
 
 test("input: the page is told of distances when that changes", () => {

@@ -47,7 +47,10 @@ const rect = (x, y, width, height) =>
   Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
 export const message = {
-  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files. */
+  /**
+   * `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files, 256
+   * takes choices of quality.
+   */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
   inputReceived: (input) => frame(0x0f, varint(input)),
@@ -466,6 +469,10 @@ function parseMessage(kind, byte, number, signed, rest) {
     }
     case 0x1b:
       return { kind: "microphoneState", generation: byte(), given: byte() === 1 };
+    case 0x1c:
+      return { kind: "pictureQuality", choice: byte() };
+    case 0x1d:
+      return { kind: "exactFrame" };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

@@ -16,8 +16,8 @@ const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
 const browser = chromiumForTests("--enable-unsafe-swiftshader");
 
-/** Bits of the session's hello: sound, microphone, files, printing. */
-const ALL = 0b1111_0000;
+/** Bits of the session's hello: sound, microphone, files, printing, quality. */
+const ALL = 0b1_1111_0000;
 /** In the order of the menu. */
 const ENTRIES = [
   ["entry-sound", "Sound"],
@@ -26,6 +26,7 @@ const ENTRIES = [
   ["entry-printing", "Printing"],
   ["entry-sharing", "Sharing"],
   ["entry-copying", "Copying"],
+  ["entry-quality", "Quality"],
   ["menu-keyboard", "Keyboard"],
   ["menu-fullscreen", "Fullscreen"],
   ["entry-view", "View"],
@@ -61,8 +62,8 @@ function listed() {
 
 test("the manual lists every state in the menu's order and words", async () => {
   const { ENTRIES: names, ...say } = await load("ui/entries.ts");
-  const offers = { sound: true, microphone: true, files: true, printing: true };
-  const none = { sound: false, microphone: false, files: false, printing: false };
+  const offers = { sound: true, microphone: true, files: true, printing: true, quality: true };
+  const none = Object.fromEntries(Object.keys(offers).map((name) => [name, false]));
   const here = { offers, isGuest: false };
   const guest = { offers: none, isGuest: true };
   const own = { isOff: false, missing: undefined };
@@ -100,6 +101,11 @@ test("the manual lists every state in the menu's order and words", async () => {
       "Copying",
       say.copyingWords(side, here),
     ]),
+    ...["auto", "exact", "high", "medium", "low"].map((chosen) => [
+      "Quality",
+      say.qualityWords(chosen, here),
+    ]),
+    ["Quality", say.qualityWords("low", guest)],
   ];
   const said = states.map(([name, { state, why }]) => [name, `${state} — ${why}`]);
   assert.deepEqual(
@@ -133,6 +139,7 @@ test("the manual lists every state in the menu's order and words", async () => {
   );
   for (const words of [say.sharingWords(sharing, away), say.copyingWords("both", away)])
     assert.deepEqual(words, { state: "off", why: "not connected" });
+  assert.deepEqual(say.qualityWords("low", away), say.qualityWords("low", here));
 });
 
 test("on a desktop the menu is a line at the top edge, and three in a narrow window", async (t) => {

@@ -37,6 +37,7 @@ const FILES = [
   "video",
   "sound",
   "microphone",
+  "quality",
   "zoom",
   "monitor",
   "clipboard",

@@ -1,8 +1,8 @@
-// Keeps the menu's entries of sound, microphone, files, printing, sharing and copying up to date.
+// Keeps the menu's entries, from sound to quality, up to date.
 // Path 13/13, beside the pixels: from main.ts' parts and the session's messages, to entry.ts.
 // Knows who has which state; the words are entries.ts'.
 
-import type { Offers, Person } from "../engine/messages";
+import type { Offers, Person, PictureQuality } from "../engine/messages";
 import {
   type CopyingSide,
   copyingWords,
@@ -13,6 +13,7 @@ import {
   microphoneWords,
   type PrintingSide,
   printingWords,
+  qualityWords,
   type SoundSide,
   sharingWords,
   soundWords,
@@ -26,6 +27,7 @@ export interface ChannelsOptions {
   files(): FilesSide;
   printing(): PrintingSide;
   copying(): CopyingSide;
+  quality(): PictureQuality;
 }
 
 export class Channels {
@@ -60,7 +62,7 @@ export class Channels {
   }
 
   private show(): void {
-    const { entries, sound, microphone, files, printing, copying } = this.options;
+    const { entries, sound, microphone, files, printing, copying, quality } = this.options;
     const me = this.people.find(({ number }) => number === this.own);
     const isGuest = me !== undefined && me.guest !== 0;
     const situation = { offers: this.offers, isGuest };
@@ -71,6 +73,7 @@ export class Channels {
     entries.Printing.show(printingWords(printing(), situation));
     entries.Sharing.show(sharingWords({ others, hasControl: me?.control === true }, situation));
     entries.Copying.show(copyingWords(copying(), situation));
+    entries.Quality.show(qualityWords(quality(), situation));
   }
 }
 

@@ -1,13 +1,21 @@
-// What the menu says of sound, microphone, files, printing, sharing and copying: its entries in
-// this order, each with its state, and why it is so or who has switched it off.
+// What the menu says of sound, microphone, files, printing, sharing, copying and quality: its
+// entries in this order, each with its state, and why it is so or who has switched it off.
 // Path 13/13, beside the pixels: from channels.ts, to entry.ts. The words are those of
 // crates/viewer-native/src/window/entries.rs; doc/using.md lists both, which tests compare.
 // Knows states and words; never elements.
 
-import type { Offers } from "../engine/messages";
+import type { Offers, PictureQuality } from "../engine/messages";
 
 /** In the order of the menu. */
-export const ENTRIES = ["Sound", "Microphone", "Files", "Printing", "Sharing", "Copying"] as const;
+export const ENTRIES = [
+  "Sound",
+  "Microphone",
+  "Files",
+  "Printing",
+  "Sharing",
+  "Copying",
+  "Quality",
+] as const;
 export type EntryName = (typeof ENTRIES)[number];
 
 /** What an entry says after its name. */
@@ -161,4 +169,19 @@ export function copyingWords(side: CopyingSide, { offers }: Situation): Words {
     case "off":
       return { state: "off", why: "by you, on all your devices" };
   }
+}
+
+/** What each choice means for moving pictures. */
+const QUALITIES: Readonly<Record<PictureQuality, string>> = {
+  auto: "as the connection allows",
+  exact: "nothing is lossy; moving pictures may have fewer frames",
+  high: "3D looks as it is drawn; it may have fewer frames",
+  medium: "moving pictures are slightly lossy",
+  low: "moving pictures are lossy, and take few bytes",
+};
+
+/** The choice is this viewer's: without a connection it is that of the next one. */
+export function qualityWords(chosen: PictureQuality, { offers }: Situation): Words {
+  if (offers?.quality === false) return { state: "as it is", why: "this session takes no choice" };
+  return { state: chosen, why: QUALITIES[chosen] };
 }

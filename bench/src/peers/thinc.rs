@@ -52,6 +52,14 @@ pub enum Setting {
     OffscreenOff,
     /// Sends no lossy pixels, however slow the link.
     Lossless,
+    /// The viewer's person has chosen that pictures that move are exact.
+    Exact,
+    /// The same for other qualities.
+    High,
+    /// See [`Setting::High`].
+    Medium,
+    /// See [`Setting::High`].
+    Low,
     /// The viewer connects over QUIC.
     Quic,
     /// The viewer connects over TCP.
@@ -69,6 +77,7 @@ impl Setting {
     fn options(self) -> &'static [&'static str] {
         match self {
             Setting::Default | Setting::Quic | Setting::Tcp | Setting::Tunnel => &[],
+            Setting::Exact | Setting::High | Setting::Medium | Setting::Low => &[],
             Setting::Fifo => &["--scheduler", "fifo"],
             Setting::OffscreenOn => &["--offscreen", "on"],
             Setting::OffscreenOff => &["--offscreen", "off"],
@@ -92,6 +101,10 @@ impl Setting {
             Setting::Quic | Setting::QuicPlain => &["--transport", "quic"],
             Setting::Tcp | Setting::TcpPlain => &["--transport", "tcp"],
             Setting::Tunnel => &["--transport", "tunnel"],
+            Setting::Exact => &["--quality", "exact"],
+            Setting::High => &["--quality", "high"],
+            Setting::Medium => &["--quality", "medium"],
+            Setting::Low => &["--quality", "low"],
             _ => &[],
         }
     }
@@ -133,6 +146,10 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::OffscreenOn) => "thinc-offscreen-on",
             (Viewer::Native, Setting::OffscreenOff) => "thinc-offscreen-off",
             (Viewer::Native, Setting::Lossless) => "thinc-lossless",
+            (Viewer::Native, Setting::Exact) => "thinc-exact",
+            (Viewer::Native, Setting::High) => "thinc-high",
+            (Viewer::Native, Setting::Medium) => "thinc-medium",
+            (Viewer::Native, Setting::Low) => "thinc-low",
             (Viewer::Native, Setting::Quic) => "thinc-quic",
             (Viewer::Native, Setting::Tcp) => "thinc-tcp",
             (Viewer::Native, Setting::QuicPlain) => "thinc-quic-plain",

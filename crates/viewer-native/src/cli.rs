@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, ValueEnum};
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::KeyboardLayout;
 use thinc_region::Size;
 use thinc_transport::offer::UdpPorts;
@@ -248,6 +249,13 @@ pub struct Cli {
     /// its printers.
     #[arg(long, value_name = "NAME", value_parser = parse_printer)]
     pub printer: Option<String>,
+
+    /// How good pictures are while they move, and photographs on a slow path.
+    ///
+    /// Text that stands still is always exact, and so is all of the screen as soon as it rests.
+    /// Ctrl+Alt+H and the menu change it.
+    #[arg(long, value_enum, default_value_t = Quality::Auto)]
+    pub quality: Quality,
 
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
@@ -498,6 +506,34 @@ impl Sound {
     }
 }
 
+/// How good pictures are while they move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Quality {
+    /// As the path allows.
+    Auto,
+    /// Lossless; fewer frames a second where the path does not carry them all.
+    Exact,
+    /// JPEG of full colour at quality 95, which nobody tells from exact; videos as with auto.
+    High,
+    /// A slight difference: JPEG at quality 80, or H.264 with two fifths of the bits.
+    Medium,
+    /// Few bytes: JPEG at quality 30, or H.264 with a seventh of the bits.
+    Low,
+}
+
+impl Quality {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> PictureQuality {
+        match self {
+            Quality::Auto => PictureQuality::Auto,
+            Quality::Exact => PictureQuality::Exact,
+            Quality::High => PictureQuality::High,
+            Quality::Medium => PictureQuality::Medium,
+            Quality::Low => PictureQuality::Low,
+        }
+    }
+}
+
 /// The microphone, for programs of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Microphone {
@@ -557,6 +593,8 @@ Keys in the window:
   Ctrl+Alt+F    Toggle fullscreen
   Ctrl+Alt+S    Toggle statistics
   Ctrl+Alt+E    Show lossy areas: on slow paths photographs are lossy until they are refreshed
+  Ctrl+Alt+H    Next quality of pictures that move: auto, exact, high, medium, low
+  Ctrl+Alt+A    Show exactly what is there now, also while it moves
   Ctrl+Alt+G    Toggle keyboard grab: the session gets shortcuts of the local desktop too (Alt+Tab,
                 Super…); fullscreen grabs by itself
   Ctrl+Alt+P    Release a captured pointer, or let an application capture it
@@ -603,6 +641,8 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   resize WxH          resizes the session, 64x64 at least, and waits until it has this size
   view VIEW           sets the view as --view does, and waits for it; fit: the whole screen at
                       its own size
+  quality auto|exact|high|medium|low   sets how good pictures that move are
+  exact               asks for what is shown now lossless, also while it moves
   hash                answers `ok` and xxh3 of the pixels (little-endian 0x00RRGGBB)
   pixel X Y           answers `ok RRGGBB`
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`

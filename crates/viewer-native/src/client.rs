@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::people::ShareAction;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
 #[cfg(feature = "window")]
 use thinc_region::Region;
@@ -39,6 +40,7 @@ pub use microphone::MicrophoneChoice;
 #[cfg(feature = "window")]
 pub(crate) use microphone::MicrophoneSide;
 use presenting::{PRESENT_WAIT_MAX, Presenting};
+pub use quality::name_of;
 use screen::ScreenRequests;
 use served::Served;
 use session_info::{SessionInfo, words_of_copying};
@@ -56,6 +58,7 @@ mod lifecycle;
 mod liveness;
 mod microphone;
 mod presenting;
+mod quality;
 mod rechoose;
 mod rescue;
 mod screen;
@@ -116,6 +119,8 @@ pub struct ClientConfig {
     pub files: FilesChoice,
     /// What is done with what its programs print.
     pub prints: PrintChoice,
+    /// How good pictures that move are, until the user chooses.
+    pub quality: PictureQuality,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -496,7 +501,7 @@ impl Client {
             news: News::default(),
             served: Served::default(),
             transports: Transports::default(),
-            hello: HelloOptions::new(random_number(), config.opening),
+            hello: HelloOptions::new(random_number(), config.opening, config.quality),
             screen: ScreenRequests::new(config.size, config.view),
             session: SessionInfo::default(),
             clipboard: Clipboard::default(),

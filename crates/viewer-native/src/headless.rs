@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
 use thinc_protocol::file::FilePurpose;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
 use thinc_region::Size;
@@ -63,6 +64,8 @@ pub struct HeadlessOptions {
     pub files: FilesChoice,
     /// What is done with what its programs print.
     pub prints: PrintChoice,
+    /// How good pictures that move are, until a script chooses.
+    pub quality: PictureQuality,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
 }
@@ -81,6 +84,7 @@ impl Default for HeadlessOptions {
             clipboard: ClipboardPolicy::default(),
             files: FilesChoice { to_viewer: true, to_session: true },
             prints: PrintChoice::Keep,
+            quality: PictureQuality::Auto,
             decoder: this_program(),
         }
     }
@@ -155,6 +159,7 @@ impl Headless {
             desktop: DesktopChoice::Any,
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
+            quality: options.quality,
             sound: SoundChoice::Off,
             microphone: MicrophoneChoice::Off,
             decoder: options.decoder,
@@ -418,6 +423,22 @@ impl Headless {
         self.wait("the connection", |state, _| {
             state.is_connected().then(|| state.set_layout(layout.clone()))
         })
+    }
+
+    /// Chooses how good pictures that move are.
+    pub fn choose_quality(&mut self, quality: PictureQuality) -> Result<(), ViewError> {
+        self.wait("the connection", |state, _| {
+            state.is_connected().then(|| state.choose_quality(quality))
+        })
+    }
+
+    /// Asks for what is shown now lossless, also while it moves.
+    pub fn request_exact_frame(&mut self) -> Result<(), ViewError> {
+        let is_asked = self.wait("the connection", |state, _| {
+            state.is_connected().then(|| state.request_exact_frame())
+        })?;
+        let refused = || ViewError::Script("this session takes no choice of quality".to_owned());
+        is_asked.then_some(()).ok_or_else(refused)
     }
 
     /// Moves the pointer to a pixel of the screen.

@@ -75,6 +75,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         clipboard: cli.clipboard(),
         files: cli.files(),
         prints: cli.prints(),
+        quality: cli.quality.choice(),
         decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
@@ -127,6 +128,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         clipboard: cli.clipboard(),
         files: cli.files(),
         prints: cli.prints(),
+        quality: cli.quality.choice(),
         sound: cli.sound.choice(),
         microphone: cli.microphone.choice(),
         error_window: cli.error_window,

@@ -6,12 +6,14 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use thinc_protocol::clip::{ClipFormat, Selection};
 use thinc_protocol::file::FilePurpose;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, TouchPhase, View};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
 
+use crate::cli::Quality;
 use crate::error::ViewError;
 use crate::headless::Headless;
 use crate::keys;
@@ -257,6 +259,14 @@ fn screen(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Ans
             ViewChoice::Fixed(view) => viewer.set_view(view).map(done),
             ViewChoice::Fit => viewer.set_view(View::default()).map(done),
         },
+        "quality" => match Quality::from_str(rest.trim(), false) {
+            Ok(quality) => viewer.choose_quality(quality.choice()).map(done),
+            Err(_) => Err(ViewError::Script(format!(
+                "{:?} is no quality: auto, exact, high, medium and low are",
+                rest.trim()
+            ))),
+        },
+        "exact" => viewer.request_exact_frame().map(done),
         "hash" => Ok(Answer::Ok(format!("{:016x}", viewer.hash()))),
         "pixel" => {
             let [x, y] = numbers(rest)?;

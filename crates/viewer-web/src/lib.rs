@@ -549,6 +549,25 @@ pub extern "C" fn viewer_clip_wanted(bits: u32) {
     with(|page| page.set_clip_policy(bits));
 }
 
+/// How good pictures that move are from now on, also of later connections: the byte of a
+/// `PictureQuality`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_choose_quality(byte: u32) {
+    with(|page| page.choose_quality(byte));
+}
+
+/// Requests what is shown now lossless; 0 if the session does not take the wish.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_exact_frame() -> u32 {
+    with(|page| u32::from(page.request_exact_frame()))
+}
+
+/// Whether the session takes choices of quality.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_takes_quality() -> u32 {
+    with(|page| u32::from(page.takes_quality()))
+}
+
 /// What the next connection does where the session is shown elsewhere: 0, it only reconnects;
 /// 1, the user opens the session, and its policy decides; 2, it takes over; 3, it joins.
 #[unsafe(no_mangle)]

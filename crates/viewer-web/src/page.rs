@@ -13,6 +13,7 @@ use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
 use thinc_protocol::people::{Invite, InviteRights, People, PersonPointer, ShareAction, Shared};
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::ScreenPart;
 use thinc_protocol::sound::SoundWant;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
@@ -137,6 +138,7 @@ pub(crate) struct Page {
     h264: bool,
     /// Whether the next connection opens the session, as `viewer_opening` numbers it.
     opening: u32,
+    quality: PictureQuality,
     /// Whether the connection has datagrams.
     datagrams: bool,
     /// If the browser can play sound, and the message for the player that was handed out last.
@@ -179,6 +181,7 @@ impl Page {
             image: Vec::new(),
             h264: false,
             opening: 0,
+            quality: PictureQuality::Auto,
             datagrams: false,
             sound_want: None,
             sound: Vec::new(),
@@ -251,6 +254,7 @@ impl Page {
         if let Some(layout) = &self.layout {
             viewer.set_layout(layout.clone());
         }
+        viewer.choose_quality(self.quality);
         viewer.set_idle_probes(self.probes_idle);
         self.begin_sound(&mut viewer);
         self.viewer = Some(viewer);
@@ -529,6 +533,27 @@ impl Page {
         if let (Some(viewer), Some(wanted)) = (&mut self.viewer, wanted) {
             viewer.set_clip_policy(wanted);
         }
+    }
+
+    /// The byte of a `PictureQuality`, for this connection and later ones.
+    pub(crate) fn choose_quality(&mut self, byte: u32) {
+        let Some(quality) = u8::try_from(byte).ok().and_then(PictureQuality::of_byte) else {
+            return;
+        };
+        self.quality = quality;
+        if let Some(viewer) = &mut self.viewer {
+            viewer.choose_quality(quality);
+        }
+    }
+
+    /// Requests what is shown now lossless; false if the session does not take the wish.
+    pub(crate) fn request_exact_frame(&mut self) -> bool {
+        self.viewer.as_mut().is_some_and(Viewer::request_exact_frame)
+    }
+
+    /// Whether the session takes choices of quality.
+    pub(crate) fn takes_quality(&self) -> bool {
+        self.viewer.as_ref().is_some_and(Viewer::takes_quality)
     }
 
     pub(crate) const fn set_opening(&mut self, opening: u32) {

@@ -419,6 +419,7 @@ impl Shared {
         if let Some(view) = state.screen.view() {
             viewer.set_view(view);
         }
+        viewer.choose_quality(state.hello.quality());
         if let Some(layout) = state.hello.layout() {
             viewer.set_layout(layout.clone());
         }

@@ -4,6 +4,7 @@
 //! one says. Knows the values; never the hello's bytes.
 
 use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::KeyboardLayout;
 
 use super::Opening;
@@ -15,14 +16,20 @@ pub(super) struct HelloOptions {
     instance: [u8; INSTANCE_BYTES],
     /// Layout of the local keyboard, if known.
     layout: Option<KeyboardLayout>,
+    /// How good pictures that move are.
+    quality: PictureQuality,
     /// What the next connection does where the session is shown elsewhere; none once it was opened:
     /// then the viewer only reconnects.
     opening: Option<Opening>,
 }
 
 impl HelloOptions {
-    pub(super) fn new(instance: [u8; INSTANCE_BYTES], opening: Opening) -> HelloOptions {
-        HelloOptions { instance, layout: None, opening: Some(opening) }
+    pub(super) fn new(
+        instance: [u8; INSTANCE_BYTES],
+        opening: Opening,
+        quality: PictureQuality,
+    ) -> HelloOptions {
+        HelloOptions { instance, layout: None, quality, opening: Some(opening) }
     }
 
     pub(super) fn instance(&self) -> [u8; INSTANCE_BYTES] {
@@ -38,6 +45,15 @@ impl HelloOptions {
         let changes = self.layout.as_ref() != Some(&layout);
         self.layout = Some(layout);
         changes
+    }
+
+    pub(super) fn quality(&self) -> PictureQuality {
+        self.quality
+    }
+
+    /// The user has chosen how good pictures that move are.
+    pub(super) fn set_quality(&mut self, quality: PictureQuality) {
+        self.quality = quality;
     }
 
     /// Capabilities that say what happens to other viewers.
@@ -61,9 +77,13 @@ mod tests {
     use super::*;
     use thinc_protocol::viewer::ViewerCaps;
 
+    fn options(opening: Opening) -> HelloOptions {
+        HelloOptions::new([1; INSTANCE_BYTES], opening, PictureQuality::Auto)
+    }
+
     #[test]
     fn only_the_first_connection_takes_a_session_over_unless_the_user_wants_it_back() {
-        let mut options = HelloOptions::new([1; INSTANCE_BYTES], Opening::TakeOver);
+        let mut options = options(Opening::TakeOver);
         let takes_over = ViewerCaps::OPENS | ViewerCaps::TAKES_OVER;
         assert_eq!(options.caps(), takes_over);
         options.handle_opened();
@@ -75,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_layout_is_told_when_it_changes() {
-        let mut options = HelloOptions::new([1; INSTANCE_BYTES], Opening::Default);
+        let mut options = options(Opening::Default);
         let layout = |name: &str| crate::script::parse_layout(name).expect("a layout");
         assert!(options.set_layout(layout("us")) && !options.set_layout(layout("us")));
         assert!(options.set_layout(layout("de")));

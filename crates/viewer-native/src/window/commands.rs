@@ -69,6 +69,14 @@ impl App<'_> {
                 let words = self.client.lock().choose_copying();
                 self.show_notice(words.to_owned());
             }
+            Command::Quality => {
+                let words = self.client.lock().choose_next_quality();
+                self.show_notice(words);
+            }
+            Command::ExactFrame => {
+                let words = self.client.lock().show_exactly();
+                self.show_notice(words.to_owned());
+            }
             Command::Zoom(_) | Command::Pan(..) if self.windows.has_displays() => {
                 self.show_notice("Zoom needs a single window".to_owned());
             }

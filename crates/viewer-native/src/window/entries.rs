@@ -1,5 +1,5 @@
-//! What the menu says of sound, microphone, files, printing, sharing and copying: its entries in
-//! this order, each with its state, and why it is so or who has switched it off.
+//! What the menu says of sound, microphone, files, printing, sharing, copying and quality: its
+//! entries in this order, each with its state, and why it is so or who has switched it off.
 //! Path 13/13, beside the pixels: from client.rs' state, to menu.rs. The words are those of
 //! web/ui/entries.ts; doc/using.md lists both, which tests compare. Knows states and words; never
 //! keys or pixels.
@@ -8,8 +8,9 @@ use std::fmt;
 
 use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{People, Person};
+use thinc_protocol::picture_quality::PictureQuality;
 
-use crate::client::{MicrophoneSide, SoundSide, State};
+use crate::client::{MicrophoneSide, SoundSide, State, name_of};
 use crate::printing::PrintChoice;
 
 /// An entry of the menu that has a state.
@@ -21,18 +22,20 @@ pub(super) enum Entry {
     Printing,
     Sharing,
     Copying,
+    Quality,
 }
 
 impl Entry {
     /// In the order of the menu.
     #[cfg(test)]
-    pub(super) const ALL: [Entry; 6] = [
+    pub(super) const ALL: [Entry; 7] = [
         Entry::Sound,
         Entry::Microphone,
         Entry::Files,
         Entry::Printing,
         Entry::Sharing,
         Entry::Copying,
+        Entry::Quality,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -43,6 +46,7 @@ impl Entry {
             Entry::Printing => "Printing",
             Entry::Sharing => "Sharing",
             Entry::Copying => "Copying",
+            Entry::Quality => "Quality",
         }
     }
 }
@@ -205,6 +209,22 @@ fn copying(policy: Option<ClipDirections>, situation: Situation) -> Words {
     }
 }
 
+/// `is_taken`: the session takes choices, as it does unless it sends nothing lossy, or is of an
+/// earlier version.
+fn quality(choice: PictureQuality, is_taken: bool, situation: Situation) -> Words {
+    if situation.is_connected && !is_taken {
+        return words("as it is", "this session takes no choice");
+    }
+    let why = match choice {
+        PictureQuality::Auto => "as the connection allows",
+        PictureQuality::Exact => "nothing is lossy; moving pictures may have fewer frames",
+        PictureQuality::High => "3D looks as it is drawn; it may have fewer frames",
+        PictureQuality::Medium => "moving pictures are slightly lossy",
+        PictureQuality::Low => "moving pictures are lossy, and take few bytes",
+    };
+    words(name_of(choice), why)
+}
+
 /// What an entry says now.
 pub(super) fn words_of(entry: Entry, state: &State) -> Words {
     let people = &state.session.people().people;
@@ -227,6 +247,7 @@ pub(super) fn words_of(entry: Entry, state: &State) -> Words {
         Entry::Printing => printing(state.prints(), viewer.prints(), situation),
         Entry::Sharing => sharing(people, situation),
         Entry::Copying => copying(state.session.clip_policy(), situation),
+        Entry::Quality => quality(state.quality(), viewer.takes_quality(), situation),
     }
 }
 
@@ -273,6 +294,7 @@ mod tests {
             people: [std::slice::from_ref(&owner), others].concat(),
         };
         let shared = |people: &People, situation| (Entry::Sharing, sharing(people, situation));
+        let chosen = |choice| (Entry::Quality, quality(choice, true, HERE));
         let copied = |policy| (Entry::Copying, copying(policy, HERE));
         let silent = MicrophoneSide::default();
         vec![
@@ -304,6 +326,12 @@ mod tests {
             copied(directions(false, true)),
             copied(directions(false, false)),
             copied(None),
+            chosen(PictureQuality::Auto),
+            chosen(PictureQuality::Exact),
+            chosen(PictureQuality::High),
+            chosen(PictureQuality::Medium),
+            chosen(PictureQuality::Low),
+            (Entry::Quality, quality(PictureQuality::Low, false, HERE)),
         ]
     }
 

@@ -34,7 +34,13 @@ impl Choice {
     fn keeps_menu(self) -> bool {
         matches!(
             self,
-            Choice::Do(Command::Mute | Command::Volume(_) | Command::Microphone | Command::Copying)
+            Choice::Do(
+                Command::Mute
+                    | Command::Volume(_)
+                    | Command::Microphone
+                    | Command::Copying
+                    | Command::Quality
+            )
         )
     }
 }
@@ -74,6 +80,9 @@ const ROWS: &[Row] = &[
     Row::Key('u', "People in this session; invite somebody", Choice::Do(Command::People)),
     Row::Says(Entry::Copying),
     Row::Key('c', "Change what is copied", Choice::Do(Command::Copying)),
+    Row::Says(Entry::Quality),
+    Row::Key('h', "Change how good moving pictures are", Choice::Do(Command::Quality)),
+    Row::Key('a', "Show exactly what is there now", Choice::Do(Command::ExactFrame)),
     Row::Head("View and input; these keys also work with Ctrl+Alt, without the menu"),
     Row::Key('f', "Toggle fullscreen", Choice::Do(Command::Fullscreen)),
     Row::Key('g', "Toggle keyboard grab", Choice::Do(Command::Grab)),
@@ -579,7 +588,7 @@ mod tests {
     fn what_has_a_state_stays_to_show_it() {
         for row in ROWS {
             let Row::Key(key, _, choice) = row else { continue };
-            assert_eq!(choice.keeps_menu(), ['v', ',', '.', 'k', 'c'].contains(key), "{key}");
+            assert_eq!(choice.keeps_menu(), ['v', ',', '.', 'k', 'c', 'h'].contains(key), "{key}");
         }
     }
 }

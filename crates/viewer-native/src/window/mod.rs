@@ -50,6 +50,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use sdl3::event::{Event, EventSender};
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout};
 use thinc_region::{Rect, Region, Size};
@@ -131,6 +132,8 @@ pub struct WindowOptions {
     pub files: crate::files::FilesChoice,
     /// What is done with what its programs print.
     pub prints: crate::printing::PrintChoice,
+    /// How good pictures that move are, until the user chooses.
+    pub quality: PictureQuality,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -218,6 +221,7 @@ fn client_config(target: Target, options: &WindowOptions) -> ClientConfig {
         clipboard: options.clipboard,
         files: options.files,
         prints: options.prints.clone(),
+        quality: options.quality,
         sound: options.sound,
         microphone: options.microphone,
         decoder: this_program(),

@@ -43,6 +43,10 @@ pub(super) enum Command {
     Microphone,
     /// The next choice of what is copied between this desktop and the session.
     Copying,
+    /// The next quality of pictures that move.
+    Quality,
+    /// What is shown now, lossless.
+    ExactFrame,
     /// Something about files.
     Files(FilesCommand),
     /// Lets an application have the pointer, or takes it back.
@@ -95,6 +99,8 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::F => Command::Fullscreen,
         Keycode::S => Command::Statistics,
         Keycode::E => Command::LossyAreas,
+        Keycode::H => Command::Quality,
+        Keycode::A => Command::ExactFrame,
         Keycode::G => Command::Grab,
         Keycode::B => Command::ModifiedButtons,
         Keycode::M => Command::Menu,
