@@ -294,14 +294,15 @@ test_long() {
     test_step "a file of 3 GB" env THINC_FILE_BYTES=3000000001 \
         "$cargo" test "${locked[@]}" --release -p thinc --test serve a_large_file
     if ((EUID == 0)); then
-        need_packages "${packages_vm[@]}"
-        steps_total=$((steps_total + 2))
+        need_packages "${packages_vm[@]}" "${packages_vm_gl[@]}"
+        steps_total=$((steps_total + 3))
         test_step "control groups, version 2" vm_test_groups plain
         test_step "control groups, systemd" vm_test_groups systemd
+        test_step "OpenGL on a GPU" vm_test_gl
         steps_total=$((steps_total + 1))
         test_step "Debian $release" ./dev test --fresh "$release"
     else
-        say "Left out, since they need root: control groups of version 2, and" \
+        say "Left out, since they need root: control groups of version 2, OpenGL on a GPU, and" \
             "./dev test --fresh $release"
     fi
 }

@@ -387,7 +387,7 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
     struct box to = {dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h};
     op_add(op, to.x1, to.y1, to.x2, to.y2);
     if (!drawable_target(src, &from)) {
-        set_image_hint(op, gc); /* ShmPutImage copies from an X client's memory */
+        set_image_hint(op, gc); /* ShmPutImage and Present copy from an X client's memory */
         return;
     }
     RegionPtr region = NULL;
@@ -468,6 +468,8 @@ static struct op *begin_copy(struct op *op, GCPtr gc) {
     static type gc_##name params {                                                                 \
         result_decl;                                                                               \
         before;                                                                                    \
+        if (thinc.buffers > 0)                                                                     \
+            dri3_map_op(drawable, gc);                                                             \
         struct op *op = op_open(drawable);                                                         \
         if (op) {                                                                                  \
             collect;                                                                               \
@@ -478,6 +480,8 @@ static struct op *begin_copy(struct op *op, GCPtr gc) {
         result_is gc->ops->name args;                                                              \
         thinc.nesting--;                                                                           \
         wrap(gc);                                                                                  \
+        if (thinc.mapped)                                                                          \
+            dri3_unmap_op();                                                                       \
         if (op)                                                                                    \
             op_publish(op);                                                                        \
         after;                                                                                     \

@@ -143,13 +143,13 @@ bool drawable_target(DrawablePtr drawable, struct target *target) {
 static struct op current;
 
 void op_validate_source(DrawablePtr src, unsigned sub_window_mode) {
-    if (!ring_attached() || thinc.nesting > 0 || src->type != DRAWABLE_WINDOW ||
-        sub_window_mode != IncludeInferiors)
+    if ((!ring_attached() && thinc.buffers == 0) || thinc.nesting > 0 ||
+        src->type != DRAWABLE_WINDOW || sub_window_mode != IncludeInferiors)
         return;
     src->pScreen->SourceValidate(src, 0, 0, src->width, src->height, sub_window_mode);
 }
 
-struct op *op_open(DrawablePtr dst) {
+static struct op *open_recorded(DrawablePtr dst) {
     if (!ring_attached() || thinc.nesting > 0)
         return NULL;
     struct target target;
@@ -172,6 +172,13 @@ struct op *op_open(DrawablePtr dst) {
     op->copy_flags = 0;
     op->drawn.count = op->copied.count = 0;
     op->drawn.coarse = op->copied.coarse = false;
+    return op;
+}
+
+struct op *op_open(DrawablePtr dst) {
+    struct op *op = open_recorded(dst);
+    if (thinc.buffers > 0)
+        dri3_open_op(dst, op != NULL);
     return op;
 }
 
@@ -231,6 +238,8 @@ struct op *op_begin_clipped(struct op *op) {
         if (op->alpha == THINC_FLAG_OPAQUE)
             op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA);
     }
+    if (thinc.buffers > 0)
+        dri3_mark_op(op);
     op->serial = ring_begin_op();
     return op;
 }

@@ -58,6 +58,11 @@ static void withdraw(PixmapPtr pixmap) {
         ring_pixmap(THINC_PIXMAP_DESTROY, f->serial, pixmap);
 }
 
+void pixmap_untrack(PixmapPtr pixmap) {
+    withdraw(pixmap);
+    *tracked(pixmap) = (struct tracked){.serial = 0};
+}
+
 static PixmapPtr create_pixmap(ScreenPtr screen, int width, int height, int depth, unsigned usage) {
     screen->CreatePixmap = wrapped_CreatePixmap;
     PixmapPtr pixmap = screen->CreatePixmap(screen, width, height, depth, usage);

@@ -50,7 +50,8 @@ static bool only_color(PicturePtr p, uint32_t *argb) {
     }
     if (p->pDrawable->type != DRAWABLE_PIXMAP || p->pDrawable->width != 1 ||
         p->pDrawable->height != 1 || p->repeatType == RepeatNone || p->alphaMap || p->transform ||
-        p->filter == PictFilterConvolution)
+        p->filter == PictFilterConvolution ||
+        (thinc.buffers > 0 && dri3_is_buffer((PixmapPtr)p->pDrawable)))
         return false;
     const void *pixel = ((PixmapPtr)p->pDrawable)->devPrivate.ptr;
     switch ((uint32_t)p->format) {
@@ -336,6 +337,8 @@ static void validate_source(PicturePtr src) {
     static void render_##name params {                                                             \
         PictureScreenPtr ps = GetPictureScreen(dst->pDrawable->pScreen);                           \
         before;                                                                                    \
+        if (thinc.buffers > 0)                                                                     \
+            dri3_map_op(dst->pDrawable, NULL);                                                     \
         struct op *rec = dst->pCompositeClip ? op_open(dst->pDrawable) : NULL;                     \
         if (rec)                                                                                   \
             rec = ready;                                                                           \
@@ -344,6 +347,8 @@ static void validate_source(PicturePtr src) {
         ps->name args;                                                                             \
         thinc.nesting--;                                                                           \
         ps->name = render_##name;                                                                  \
+        if (thinc.mapped)                                                                          \
+            dri3_unmap_op();                                                                       \
         if (rec)                                                                                   \
             op_publish(rec);                                                                       \
     }

@@ -27,12 +27,13 @@ void screen_leave_vt(ScrnInfoPtr scrn);
 Bool screen_switch_mode(ScrnInfoPtr scrn, DisplayModePtr mode);
 void screen_adjust_frame(ScrnInfoPtr scrn, int x, int y);
 
-enum { OPTION_SOCKET, OPTION_SIZE, OPTION_ORACLE, OPTION_PACE };
+enum { OPTION_SOCKET, OPTION_SIZE, OPTION_ORACLE, OPTION_PACE, OPTION_RENDER_NODE };
 static const OptionInfoRec known_options[] = {
     {OPTION_SOCKET, "Socket", OPTV_STRING, {0}, FALSE},
     {OPTION_SIZE, "Size", OPTV_STRING, {0}, FALSE},
     {OPTION_ORACLE, "Oracle", OPTV_BOOLEAN, {0}, FALSE},
     {OPTION_PACE, "Pace", OPTV_BOOLEAN, {0}, FALSE},
+    {OPTION_RENDER_NODE, "RenderNode", OPTV_STRING, {0}, FALSE},
     {-1, NULL, OPTV_NONE, {0}, FALSE},
 };
 static OptionInfoRec options[sizeof known_options / sizeof known_options[0]];
@@ -171,12 +172,14 @@ static void block_handler(ScreenPtr screen, void *timeout) {
     randr_publish(false);
     cursor_block();
     slots_block();
+    dri3_block(timeout);
     /* A timeout of 0: X polls for more work and does not sleep. */
     ring_block(*(int *)timeout != 0);
 }
 
 static Bool close_screen(ScreenPtr screen) {
     ScrnInfoPtr scrn = xf86ScreenToScrn(screen);
+    dri3_close(screen);
     render_close(screen);
     gc_close(screen);
     window_close(screen);
@@ -230,7 +233,8 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
 
     /* Here and not later: damage and composite must lie above, so that we see what they pass on to
      * real pixmaps. */
-    if (!gc_init(screen) || !render_init(screen) || !window_init(screen) || !pixmap_init(screen)) {
+    if (!gc_init(screen) || !render_init(screen) || !window_init(screen) || !pixmap_init(screen) ||
+        !dri3_init(screen, xf86GetOptValString(options, OPTION_RENDER_NODE))) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }

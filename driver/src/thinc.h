@@ -43,6 +43,9 @@ struct thinc {
     /* Above 0 while a wrapped op runs: what mi and fb draw for it belongs to that op and is not
      * recorded again. */
     int nesting;
+
+    int buffers; /* pixmaps that a GPU can read or write (dri3.c) */
+    bool mapped; /* one of them is, for the op that runs */
 };
 extern struct thinc thinc;
 
@@ -100,8 +103,8 @@ void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2);
 void boxes_subtract(struct boxes *from, const struct boxes *holes);
 
 /* Call it before an op that reads a window together with its children. X then first composes the
- * redirected children into the window, with ops of their own, which would not be recorded inside
- * this op. */
+ * redirected children into the window, with ops of their own, which would be neither recorded nor
+ * marked for a GPU inside this op. */
 void op_validate_source(DrawablePtr src, unsigned sub_window_mode);
 /* NULL if this op is not recorded: no session is attached, it belongs to another op, or its target
  * is not tracked. */
@@ -171,7 +174,27 @@ void pixmap_close(ScreenPtr screen);
 uint32_t pixmap_serial(PixmapPtr pixmap);
 /* announces it to the reader once; false: what is drawn there is not recorded */
 bool pixmap_track(PixmapPtr pixmap);
+/* From now on an X client may write its memory without a request. */
+void pixmap_untrack(PixmapPtr pixmap);
 uint32_t window_top_level(WindowPtr window);
+
+/* ---- dri3.c: pixmaps that a GPU reads or writes -------------------------------------------------
+ * If thinc.buffers is 0, nothing below dri3_block may be called. */
+/* With the render node's path, or NULL for no DRI3. If the node cannot be used, the log says why
+ * and the server goes on without DRI3. */
+bool dri3_init(ScreenPtr screen, const char *node);
+void dri3_close(ScreenPtr screen);
+/* From the BlockHandler: copies to GPUs what X has drawn; may shorten the timeout. */
+void dri3_block(void *timeout);
+/* Round each op, outside of its nesting: the op reads and writes the buffers themselves, until the
+ * outermost one ends. A copy's and a blend's sources are mapped when X validates them. `gc` may be
+ * NULL. */
+void dri3_map_op(DrawablePtr dst, GCPtr gc);
+void dri3_unmap_op(void); /* if thinc.mapped */
+/* What an op draws, before it does: everything where it is not recorded, else its boxes. */
+void dri3_open_op(DrawablePtr dst, bool is_recorded);
+void dri3_mark_op(const struct op *op);
+bool dri3_is_buffer(PixmapPtr pixmap);
 
 /* ---- pace.c: X clients that put frames are held to a clock ----------------------------------- */
 /* Call them after an image was drawn that an X client has put, by PutImage or ShmPutImage. */

@@ -2,6 +2,7 @@
 //! and not with the server that writes it because the module's options belong to the ABI. Knows
 //! option names; never where files lie.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -19,6 +20,9 @@ pub struct XorgConf<'a> {
     /// Holds X clients that put whole images in a row to the clock of frames
     /// ([`crate::Ring::set_frame_rate`]).
     pub pace: bool,
+    /// The GPU that OpenGL and Vulkan programs draw on: /dev/dri/renderD128, for example. None:
+    /// there is no DRI3, and the processor draws.
+    pub render_node: Option<&'a Path>,
     /// Registers a damage object on the screen, so that tests can compare the recorded area with
     /// it. It costs time per op.
     pub oracle: bool,
@@ -30,13 +34,9 @@ impl XorgConf<'_> {
     /// -auth FILE -displayfd N -logfile FILE`, with absolute paths.
     ///
     /// # Panics
-    /// If the path contains a quote or a line break, which xorg.conf cannot express.
+    /// If a path contains a quote or a line break, which xorg.conf cannot express.
     pub fn to_text(&self) -> String {
-        let socket = self.socket.to_string_lossy();
-        assert!(
-            !socket.contains(['"', '\n', '\r']),
-            "a socket path in xorg.conf cannot contain a quote or a line break"
-        );
+        let socket = quotable(self.socket);
         let (width, height) = (self.width.clamp(1, SCREEN_MAX), self.height.clamp(1, SCREEN_MAX));
         let mut text = String::from(HEAD);
         let _ = write!(
@@ -47,6 +47,9 @@ impl XorgConf<'_> {
         if !self.pace {
             text.push_str("    Option \"Pace\" \"false\"\n");
         }
+        if let Some(node) = self.render_node {
+            let _ = writeln!(text, "    Option \"RenderNode\" \"{}\"", quotable(node));
+        }
         if self.oracle {
             text.push_str("    Option \"Oracle\" \"true\"\n");
         }
@@ -54,6 +57,15 @@ impl XorgConf<'_> {
         text.push_str(TAIL);
         text
     }
+}
+
+fn quotable(path: &Path) -> Cow<'_, str> {
+    let path = path.to_string_lossy();
+    assert!(
+        !path.contains(['"', '\n', '\r']),
+        "a path in xorg.conf cannot contain a quote or a line break"
+    );
+    path
 }
 
 const HEAD: &str = r#"Section "ServerFlags"

@@ -33,6 +33,7 @@ pub(crate) use files::{Files, SendFiles};
 pub(crate) use share::{GuestClipboard, GuestSound, Share};
 pub(crate) use trace::{Trace, TraceCommand, TraceInfo, TraceRecord, TraceRedact, TraceReplay};
 
+use crate::gpu::Gpu;
 use share::parse_life;
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
@@ -57,7 +58,7 @@ pub(crate) enum Command {
     ///
     /// Prints two links, one for a browser and one for thinc-view. Each opens the session once;
     /// `thinc link NAME` prints more.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// List the sessions of this user on this machine
     List(List),
     /// Print a new link to a session; each link opens it once
@@ -285,6 +286,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "on|off", value_enum, default_value_t = Switch::On)]
     #[arg(env = "THINC_PACE")]
     pub(crate) pace: Switch,
+    /// Whether OpenGL and Vulkan programs draw on a GPU of this machine: auto, off, or a render
+    /// node such as /dev/dri/renderD128
+    ///
+    /// "auto" takes the first one with a driver of Mesa's (Intel, AMD, virtio and others) that this
+    /// account may use. Without one, and with "off", the processor draws. doc/3d.md has more.
+    #[arg(long, value_name = "auto|off|PATH", default_value = "auto", env = "THINC_GPU")]
+    pub(crate) gpu: Gpu,
     /// Order in which changes are sent: shortest remaining first, or in the order of drawing, for
     /// comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]

@@ -13,6 +13,7 @@ mod desk;
 mod desktop;
 mod detach;
 mod display;
+mod gpu;
 mod launch;
 mod log;
 mod pipewire;
@@ -53,7 +54,7 @@ pub fn main() -> ExitCode {
     let cli = cli::Cli::try_parse().unwrap_or_else(|error| terminal::exit_with(&error));
     let result = match cli.command {
         cli::Command::Serve(serve) if serve.detach && !serve.supervise => detach::serve_detached(),
-        cli::Command::Serve(serve) => supervisor::serve(serve),
+        cli::Command::Serve(serve) => supervisor::serve(*serve),
         cli::Command::List(list) => clients::list(&list),
         cli::Command::Link(link) => clients::link(&link),
         cli::Command::Share(share) => share::share(&share),

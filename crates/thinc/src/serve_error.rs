@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use thinc_transport::identity::IdentityError;
 use thiserror::Error;
 
+use crate::gpu::GpuError;
 use crate::runtime_dir::RuntimeError;
 use crate::search::SearchError;
 
@@ -20,6 +21,9 @@ pub(crate) enum ServeError {
     /// Something is not installed.
     #[error(transparent)]
     Search(#[from] SearchError),
+    /// The GPU that `--gpu` names.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// The key and the certificate.
     #[error(transparent)]
     Identity(#[from] IdentityError),

@@ -107,6 +107,8 @@ struct SessionContext {
     port: Option<Port>,
     xorg: PathBuf,
     module_path: OsString,
+    /// The GPU that 3D programs draw on.
+    render_node: Option<PathBuf>,
     command: Vec<OsString>,
     /// What COMMAND's desktop expects.
     environment: Vec<(&'static str, String)>,
@@ -155,6 +157,10 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         Program::find(&options.command, options.desktop.as_deref())?;
     let xorg = search::xorg()?;
     let module_path = search::module_path()?;
+    let gpu = options.gpu.find()?;
+    if let Some(warning) = gpu.warning() {
+        print_error(&format!("thinc: {warning}"));
+    }
     let name = options.name.clone().unwrap_or(name);
 
     let state = state_folder()?;
@@ -192,6 +198,7 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         port,
         xorg,
         module_path,
+        render_node: gpu.node().map(Path::to_owned),
         command,
         environment,
         manages_windows,
@@ -287,6 +294,7 @@ impl SessionContext {
             width,
             height,
             pace: self.options.pace == Switch::On,
+            render_node: self.render_node.as_deref(),
             oracle: self.options.oracle,
         };
         write(&conf, std::fs::write(&conf, text.to_text()))?;

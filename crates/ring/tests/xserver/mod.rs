@@ -39,6 +39,10 @@ pub struct Options {
     pub reset: bool,
     /// Hold X clients that put whole images in a row to the clock of frames.
     pub pace: bool,
+    /// The GPU that OpenGL and Vulkan programs draw on.
+    pub render_node: Option<&'static str>,
+    /// Its buffers are memory: driver/test/gbm.c.
+    pub gbm_without_gpu: bool,
 }
 
 impl Default for Options {
@@ -48,7 +52,16 @@ impl Default for Options {
         } else {
             Build::Plain
         };
-        Options { build, width: 640, height: 480, ordinary_user: false, reset: false, pace: true }
+        Options {
+            build,
+            width: 640,
+            height: 480,
+            ordinary_user: false,
+            reset: false,
+            pace: true,
+            render_node: None,
+            gbm_without_gpu: false,
+        }
     }
 }
 
@@ -67,17 +80,23 @@ fn repository() -> PathBuf {
 
 /// Builds the driver and returns its module folder; make does nothing if nothing changed.
 pub fn driver(build: Build) -> PathBuf {
+    let sanitize: &[&str] = if build == Build::Sanitized { &["SANITIZE=1"] } else { &[] };
+    make(sanitize).join(if build == Build::Sanitized { "build-asan" } else { "build" })
+}
+
+fn gbm_without_gpu() -> PathBuf {
+    make(&["test/gbm"]).join("build/gbm")
+}
+
+fn make(args: &[&str]) -> PathBuf {
     let folder = repository().join("driver");
     // One make at a time across test processes: closing the file releases the lock.
     let lock = File::create(folder.join(".build-lock")).unwrap();
     lock.lock().unwrap();
     let mut make = Command::new("make");
-    make.arg("-s").arg("-C").arg(&folder);
-    if build == Build::Sanitized {
-        make.arg("SANITIZE=1");
-    }
+    make.arg("-s").arg("-C").arg(&folder).args(args);
     assert!(make.status().expect("make runs").success(), "the driver builds");
-    folder.join(if build == Build::Sanitized { "build-asan" } else { "build" })
+    folder
 }
 
 /// The sanitizers' libraries must be loaded before the module that needs them.
@@ -115,6 +134,7 @@ impl XServer {
             width: options.width,
             height: options.height,
             pace: options.pace,
+            render_node: options.render_node.map(Path::new),
             oracle: true,
         }
         .to_text();
@@ -130,6 +150,9 @@ impl XServer {
             // report may be overlooked.
             command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=0");
             command.env("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1");
+        }
+        if options.gbm_without_gpu {
+            command.env("LD_LIBRARY_PATH", gbm_without_gpu());
         }
         if options.ordinary_user && rustix::process::geteuid().is_root() {
             // The test runs as root and may still use the folder; the socket checks the peer, see
@@ -216,6 +239,10 @@ impl XServer {
             eprintln!("the X server ended with {status}: {}", self.messages());
         }
         ok
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     pub fn messages(&self) -> String {
