@@ -26,10 +26,16 @@ pub(crate) use status::PriorityStatus;
 
 use groups::{Answer, Groups};
 use prefetch::{Prefetch, machine};
+use processes::Processes;
 use status::{Moved, Waits};
 
 /// While a person is there; what computes is found after 5 s (thinc-priority).
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+/// Well within the 10 s for which the login process lets threads be real-time, and in which it
+/// measures memory once: each question wakes four threads. With each second table.
+const ASK_INTERVAL: Duration = Duration::from_secs(4);
+/// At first with each table: an X server that has read no input has no thread to be real-time.
+const ASKED_AT_ONCE: u32 = 5;
 /// A session that nobody has opened so long after its process has started goes behind others.
 const UNOPENED: Duration = Duration::from_secs(60);
 /// Another program may be typed into this often; the table of processes is read no more often.
@@ -60,6 +66,7 @@ pub(crate) struct Servers {
 /// Who is there, and what belongs where.
 pub(crate) struct Priority {
     groups: Groups,
+    processes: Processes,
     plan: Plan,
     waits: Waits,
     prefetch: Prefetch,
@@ -75,6 +82,11 @@ pub(crate) struct Priority {
     was_typed: HashSet<u32>,
     measured_at: Option<Instant>,
     measure_at: Option<Instant>,
+    /// When the login process is asked about memory and real-time threads again; `None`: with the
+    /// next table.
+    ask_at: Option<Instant>,
+    /// Times that it was asked since somebody came.
+    asked: u32,
     began: Instant,
     news: Option<mpsc::Receiver<SessionNews>>,
     moved: VecDeque<Moved>,
@@ -91,6 +103,7 @@ impl Default for Priority {
     fn default() -> Priority {
         Priority {
             groups: Groups::Off,
+            processes: Processes::default(),
             plan: Plan::new(processes::TICKS_PER_SECOND),
             waits: Waits::default(),
             prefetch: Prefetch::default(),
@@ -102,6 +115,8 @@ impl Default for Priority {
             was_typed: HashSet::new(),
             measured_at: None,
             measure_at: None,
+            ask_at: None,
+            asked: 0,
             began: Instant::now(),
             news: None,
             moved: VecDeque::new(),
@@ -139,7 +154,7 @@ impl Priority {
         self.news = Some(receiver);
         // One that was restarted knows of nobody until they are back.
         self.is_present = false;
-        (self.typed, self.manager) = (None, None);
+        (self.typed, self.manager, self.ask_at, self.asked) = (None, None, None, 0);
         self.measure_at = self.is_on().then(|| Instant::now() + UNOPENED);
         tokio::spawn(async move {
             let mut line = String::new();
@@ -182,6 +197,7 @@ impl Priority {
             Event::News(SessionNews::Present(true)) => {
                 self.is_present = true;
                 self.is_behind = false;
+                (self.ask_at, self.asked) = (None, 0);
             }
             Event::News(SessionNews::Present(false)) => {
                 (self.is_present, self.is_prefetch_due) = (false, false);
@@ -238,7 +254,7 @@ impl Priority {
             self.measure_at = Some(Instant::now() + MEASURE_INTERVAL_MIN);
             return;
         }
-        let table = processes::table();
+        let table = self.processes.table();
         self.was_typed.retain(|&pid| table.get(pid).is_some());
         self.groups.retain(&table);
         let answering: Vec<u32> = servers.all.iter().copied().chain(self.manager).collect();
@@ -259,8 +275,13 @@ impl Priority {
         for one in moves {
             self.carry_out(one);
         }
-        self.groups.measure_memory();
-        self.groups.ask_real_time(servers.xorg, servers.session);
+        let now = Instant::now();
+        if self.ask_at.is_none_or(|at| at <= now) {
+            self.asked = self.asked.saturating_add(1);
+            self.ask_at = (self.asked >= ASKED_AT_ONCE).then_some(now + ASK_INTERVAL);
+            self.groups.measure_memory();
+            self.groups.ask_real_time(servers.xorg, servers.session);
+        }
         self.waits.measure(self.plan.placed().filter(|placed| placed.group == Group::Answers));
         self.measured_at = Some(Instant::now());
         self.measure_at = self.measured_at.map(|at| at + MEASURE_INTERVAL);
@@ -319,6 +340,8 @@ impl Priority {
     /// Nobody is there: everything of the session goes behind what others wait for.
     fn leave(&mut self) {
         (self.measure_at, self.real_time) = (None, None);
+        // Hours may pass, in which numbers of processes are given again.
+        self.processes = Processes::default();
         self.plan.forget_places();
         self.groups.leave();
     }

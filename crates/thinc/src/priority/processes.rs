@@ -1,6 +1,7 @@
 //! The processes of this user, as the kernel tells them (proc_pid_stat(5)). From /proc, to
 //! priority.rs. Knows files; the decisions are thinc-priority's.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
@@ -9,18 +10,53 @@ use thinc_priority::{Process, Table};
 /// proc(5) gives times in these, USER_HZ: 100 a second on x86-64 and arm64.
 pub(super) const TICKS_PER_SECOND: u64 = 100;
 
-/// The processes of the session: this one, its supervisor, and all that descend from it, since the
-/// kernel gives orphans to it. Those of other users are left out, and what descends from them: a
-/// program that becomes somebody else is for root alone to move.
-pub(super) fn table() -> Table {
-    let own = rustix::process::geteuid().as_raw();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let all = entries.filter_map(|entry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        // Asking for the owner costs a third of reading the file.
-        (entry.metadata().ok()?.uid() == own).then(|| read(pid))?
-    });
-    Table::new(descendants(all.collect(), std::process::id()))
+/// After so many tables everybody's owner is asked for again: a process of root's may become this
+/// user's.
+const ASK_AGAIN: u32 = 16;
+
+/// What was found, so that the next table costs little: on a server of many people nearly all
+/// processes are others', and each of their desktops reads a table every 2 s.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    /// Of other users, in the newest table.
+    others: HashSet<u32>,
+    tables: u32,
+}
+
+impl Processes {
+    /// The processes of the session: this one, its supervisor, and all that descend from it, since
+    /// the kernel gives orphans to it. Those of other users are left out, and what descends from
+    /// them: a program that becomes somebody else is for root alone to move.
+    pub(super) fn table(&mut self) -> Table {
+        let all = self.own();
+        Table::new(descendants(all, std::process::id()))
+    }
+
+    /// The processes of this user.
+    fn own(&mut self) -> Vec<Process> {
+        let own = rustix::process::geteuid().as_raw();
+        let mut before = std::mem::take(&mut self.others);
+        if self.tables.is_multiple_of(ASK_AGAIN) {
+            before.clear();
+        }
+        self.tables = self.tables.wrapping_add(1);
+        let mut all = Vec::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            // Asking for the owner costs a third of reading the file. No number of a process is
+            // given again within a table's time.
+            let is_own = !before.contains(&pid)
+                && entry.metadata().is_ok_and(|metadata| metadata.uid() == own);
+            if is_own {
+                all.extend(read(pid));
+            } else {
+                self.others.insert(pid);
+            }
+        }
+        all
+    }
 }
 
 fn descendants(mut all: Vec<Process>, of: u32) -> Vec<Process> {
@@ -86,9 +122,27 @@ mod tests {
     #[test]
     fn this_process_is_in_the_table_and_waits_now_and_then() {
         let me = std::process::id();
-        let table = table();
+        let table = Processes::default().table();
         let own = table.get(me).unwrap();
         assert!(runs(me, own.started_ticks) && !runs(me, own.started_ticks + 1));
         assert!(waited_ns(me).is_none_or(|waited| waited < u64::MAX / 2));
+    }
+
+    #[test]
+    fn others_are_asked_for_once_in_a_while_and_new_processes_are_found_at_once() {
+        let mut processes = Processes::default();
+        let is_there = |all: &[Process], pid| all.iter().any(|process| process.pid == pid);
+        let me = std::process::id();
+        assert!(is_there(&processes.own(), me));
+        assert!(!processes.others.contains(&me));
+        // As if it had been another user's, and became this one's.
+        processes.others.insert(me);
+        assert!(!is_there(&processes.own(), me));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(is_there(&processes.own(), child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let again = (0..=ASK_AGAIN).any(|_| is_there(&processes.own(), me));
+        assert!(again);
     }
 }
