@@ -14,16 +14,17 @@ build_fuzzer() { # [OPTION…] of cargo
         -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks
     )
     # A named --target keeps the flags away from build scripts.
-    RUSTFLAGS="${flags[*]}" CARGO_TARGET_DIR=$root/target/fuzz "$cargo" build "${locked[@]}" \
-        --release -p thinc-fuzz --bins --target "$(host_triple)" "$@"
-    "$cargo" build "${locked[@]}" --release "${with_programs[@]}" --bin thinc-fuzz
+    RUSTFLAGS="${flags[*]}" CARGO_TARGET_DIR=$root/target/fuzz \
+        "${yielding[@]}" "$cargo" build "${locked[@]}" --release -p thinc-fuzz --bins \
+        --target "$(host_triple)" "$@"
+    "${yielding[@]}" "$cargo" build "${locked[@]}" --release "${with_programs[@]}" --bin thinc-fuzz
 }
 
 fuzz_target() { # TARGET SECONDS [COUNT]: for so long, or until so many inputs were tried
     local corpus=fuzz/corpus/$1
     mkdir -p "$corpus" fuzz/artifacts
     target/release/thinc-fuzz seeds "$1" "$corpus"
-    THINC_FUZZ_TARGET=$1 "target/fuzz/$(host_triple)/release/thinc-fuzz" \
+    THINC_FUZZ_TARGET=$1 "${yielding[@]}" "target/fuzz/$(host_triple)/release/thinc-fuzz" \
         -max_total_time="$2" -runs="${3:--1}" -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
         -artifact_prefix="fuzz/artifacts/$1-" "$corpus"
 }

@@ -37,6 +37,18 @@ count_results() { # LOG STATUS
         tests_flaky=$((tests_flaky + 1))
         say "      $line passed when it was repeated; its failure is in ${1#"$root"/}"
     done < <(grep -a '^flaky: ' "$1")
+    ! grep -aq '^flaky: ' "$1" || show_reasons "$1"
+}
+
+# Why tests failed, in few lines: of a panic its message, of a test in node its error and place.
+# They are all that is left of a run of CI.
+show_reasons() { # LOG
+    awk '
+        /^thread .* panicked/ { left = 5 }
+        /^not ok .* - / && !/\.test\.mjs ended with/ { left = 16 }
+        /^  (stack: |\.\.\.)/ { if (left > 3) left = 3 }
+        left > 0 && !/^  (---|\.\.\.|duration_ms|failureType|code|name|stack)/ { print }
+        { left -= 1 }' "$1" | head -n 40 | cut -c 1-200 | sed 's/^/        /'
 }
 
 test_step() { # NAME COMMAND…: a failure is shown and counted, and the next step runs
@@ -50,6 +62,13 @@ test_step() { # NAME COMMAND…: a failure is shown and counted, and the next st
 
 lane_pids=()
 
+# Before a command: it yields the processor to everything else. Its niceness alone does not do
+# that: Linux's autogroups (sched(7)) share the processor among sessions (setsid) first, and many
+# tests have their own. So this command has one too, of a tenth of the others' weight; with less,
+# tests of its own that wait for X would be late.
+yielding=()
+yield_to_others=(setsid --wait sh -c 'echo 10 2>/dev/null >/proc/self/autogroup; exec "$@"' yielding)
+
 # A lane is a process of its own; its results are in FILE when it ends.
 start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…
     (
@@ -59,6 +78,7 @@ start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…
         tests_passed=0 tests_failed=0 tests_flaky=0 step_times=() step_index=$3
         lane_results=$1
         renice -n "$2" "$BASHPID" >/dev/null
+        (($2 == 0)) || yielding=("${yield_to_others[@]}")
         shift 3
         for entry in "$@"; do test_step "${entry%%:*}" "${entry#*:}"; done
         {
@@ -122,7 +142,8 @@ build_tests() { # SET
     # Programs that are not tests are among the artifacts too: the profile tells them apart.
     local field='"manifest_path":"\([^"]*\)/Cargo.toml"'
     field+='.*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)"'
-    "$cargo" test "${selection[@]}" --no-run --message-format=json-render-diagnostics |
+    "${yielding[@]}" "$cargo" test "${selection[@]}" --no-run \
+        --message-format=json-render-diagnostics |
         sed -n "s|.*$field.*|\\1 \\2|p" >"target/tests/$1"
     [[ -s target/tests/$1 ]]
 }
@@ -146,7 +167,7 @@ run_test_program() { # FOLDER PROGRAM OPTION…
     (
         cd "$1" || exit
         # Without the list as its input: some tests start programs that read theirs.
-        CARGO_MANIFEST_DIR=$1 exec "${@:2}" </dev/null
+        CARGO_MANIFEST_DIR=$1 exec "${yielding[@]}" "${@:2}" </dev/null
     )
 }
 
