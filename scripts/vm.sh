@@ -205,18 +205,25 @@ check() { # WHAT FILE WORDS
 # Only root may use it, as the kernel has made it.
 chmod 600 $node
 (cd "$folder" && THINC_TEST_RENDER_NODE=$node "$tests" --test-threads=1 --nocapture) || failed=1
-timeout 300 "$thinc" serve --name gpu -- sh -c 'glxinfo -B' >/tmp/gpu.serve 2>&1
+# Ends when the session has said what draws, or with the time limit of its session.
+said='until grep -q ^3D: "$0"; do sleep 0.5; done'
+timeout 300 "$thinc" serve --name gpu -- sh -c "glxinfo -B; $said" /tmp/gpu.serve \
+    >/tmp/gpu.serve 2>&1
 check "a program draws on the GPU, with nothing to type" \
     $logs/gpu/command.log "OpenGL renderer string: virgl"
-timeout 300 "$thinc" serve --name off --gpu off -- sh -c 'glxinfo -B' >/tmp/off.serve 2>&1
+check "the session says so" /tmp/gpu.serve "3D: virgl"
+check "and names the node" /tmp/gpu.serve ", $node"
+timeout 300 "$thinc" serve --name off --gpu off -- sh -c "glxinfo -B; $said" /tmp/off.serve \
+    >/tmp/off.serve 2>&1
 check "without it the processor draws" \
     $logs/off/command.log "OpenGL renderer string: llvmpipe"
+check "the session says so" /tmp/off.serve "3D: software (llvmpipe), by --gpu off"
 mkdir -m 777 /tmp/nobody
 timeout 300 setpriv --reuid 65534 --regid 65534 --clear-groups \
     env HOME=/tmp/nobody XDG_STATE_HOME=/tmp/nobody \
-    "$thinc" serve --name locked -- true >/tmp/locked.serve 2>&1
-check "an account without rights is told" /tmp/locked.serve \
-    "3D: software; there is a GPU at $node, but this account may not use it: add it to the group"
+    "$thinc" serve --name locked -- sh -c "$said" /tmp/locked.serve >/tmp/locked.serve 2>&1
+why="there is a GPU at $node, but this account may not use it: add it to the group"
+check "an account without rights is told" /tmp/locked.serve "3D: software (llvmpipe); $why"
 timeout 300 "$thinc" serve --name wrong --gpu /dev/dri/card0 -- true >/tmp/wrong.serve 2>&1
 check "what is no render node is refused" /tmp/wrong.serve \
     "--gpu /dev/dri/card0 is no render node: name one of /dev/dri/renderD*, or say auto or off"

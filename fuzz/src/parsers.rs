@@ -422,6 +422,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Notice("This server restarts at six.".into()),
         SessionMessage::BriefNotice("Received report.pdf".into()),
         SessionMessage::Name("Work at home".into()),
+        SessionMessage::Graphics("3D: software (llvmpipe), no GPU here".into()),
         SessionMessage::ClipPolicy(ClipDirections { to_session: true, to_viewer: false }),
         SessionMessage::SoundFormat(SoundFormat {
             generation: 1,

@@ -377,6 +377,9 @@ export class Engine {
       case "microphone":
         this.sound?.microphone.want(event.wanted);
         break;
+      case "graphics":
+        this.queries.graphics = event.line;
+        break;
       case "barrier":
         this.queries.passed(event.id);
         break;

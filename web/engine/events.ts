@@ -51,6 +51,8 @@ export type DecoderEvent =
   | ({ type: "personPointer" } & PersonPointer)
   | { type: "notice"; text: string; brief: boolean }
   | { type: "name"; name: string }
+  /** What draws the session's 3D programs, in words. */
+  | { type: "graphics"; line: string }
   | { type: "clipPolicy"; policy: ClipboardPolicy }
   | { type: "players"; names: string[] }
   /** A program records, and wants the microphone like this; or none does. */
@@ -128,6 +130,8 @@ export class EventCalls {
           return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
         case 20:
           return { type: "name", name: this.memory.text() };
+        case 23:
+          return { type: "graphics", line: this.memory.text() };
         case 21:
           return {
             type: "clipPolicy",

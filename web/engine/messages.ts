@@ -276,6 +276,8 @@ export interface Stats {
   transport: TransportKind | undefined;
   /** Why it took another's place; undefined if it was the first choice. */
   transportReason: string | undefined;
+  /** What draws the session's 3D programs, in words, once it has told. */
+  graphics: string | undefined;
   presenter: PresenterKind;
   width: number;
   height: number;

@@ -27,6 +27,8 @@ export interface QuerySources {
 export class Queries {
   /** In flight, on this connection. */
   private readonly barriers = new Map<number, Waiter>();
+  /** What draws the session's 3D programs, in words, once it has told. */
+  graphics: string | undefined;
 
   constructor(
     private readonly post: (message: FromEngine, transfer?: Transferable[]) => void,
@@ -116,6 +118,7 @@ export class Queries {
       ...decoder.stats(),
       transport: transport?.kind,
       transportReason: transport?.reason,
+      graphics: this.graphics,
       presenter: presentation.kind,
       width: decoder.width,
       height: decoder.height,

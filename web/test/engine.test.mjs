@@ -274,7 +274,8 @@ test("queries: barriers are limited, and fail with their connection", async () =
 });
 
 test("queries: pixels, figures and saving are answered, or why not", async () => {
-  const { about, posted, ask } = queries();
+  const { about, part, posted, ask } = queries();
+  part.graphics = "3D: none";
   for (const what of ["pixels", "stats", "saved"]) ask(what);
   await settle();
   const size = { width: 1, height: 1 };
@@ -283,7 +284,7 @@ test("queries: pixels, figures and saving are answered, or why not", async () =>
     posted().map(({ value }) => value),
     [
       { ...size, data: Uint8ClampedArray.of(1, 2, 3, 255) },
-      { ...stats, ...size, presenter: "2d", presents: 7 },
+      { ...stats, ...size, graphics: "3D: none", presenter: "2d", presents: 7 },
       undefined,
     ],
   );

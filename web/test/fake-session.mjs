@@ -94,6 +94,7 @@ export const message = {
   /** Opus in one channel, in frames of 10 ms. */
   microphoneWant: (generation, wanted) =>
     frame(0x1b, Buffer.from([generation, Number(wanted), 1]), varint(480)),
+  graphics: (line) => frame(0x2d, text(line)),
   soundPlayers: (names) => frame(0x19, varint(names.length), ...names.map(text)),
   /** The viewer has the number `own`. */
   people: (own, people) =>

@@ -317,6 +317,13 @@ test("a held key is not repeated, and Ctrl+Alt+S is the viewer's own", async (t)
   await page.keyboard.press("Control+Alt+s");
   await page.locator("#stats").waitFor({ state: "visible" });
   await page.getByText("Round trip").waitFor();
+  const graphics = page.locator("#stats dt").filter({ hasText: /^3D$/ });
+  assert.equal(await graphics.count(), 0, "the session has not told");
+  viewer.send(message.graphics("3D: software (llvmpipe), no GPU here"));
+  await graphics.waitFor();
+  await page
+    .locator("#stats dt:text-is('3D') + dd:text-is('software (llvmpipe), no GPU here')")
+    .waitFor();
   await page.keyboard.press("Control+Alt+s");
   await page.locator("#stats").waitFor({ state: "hidden" });
   await page.keyboard.press("y");

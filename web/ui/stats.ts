@@ -56,6 +56,9 @@ export class StatsOverlay {
           : "–",
       ],
       ["Input to photon", photons(stats.inputToPresentUs)],
+      ...(stats.graphics === undefined
+        ? []
+        : [["3D", stats.graphics.replace(/^3D: /, "")] as [string, string]]),
       ["Screen", `${stats.width} × ${stats.height}, ${stats.presenter}`],
       [
         "Updates",

@@ -59,6 +59,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-pam", &[]),
     // One system call without a safe form.
     ("thinc-realtime", &[]),
+    // The system's OpenGL.
+    ("thinc-gl-probe", &[]),
     (
         "thinc-broker",
         &[
@@ -124,6 +126,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-priority",
             "thinc-realtime",
             "thinc-session-server",
+            // In a process of its own in each session.
+            "thinc-gl-probe",
             "thinc-transport",
             "thinc-protocol",
             "thinc-session-core",

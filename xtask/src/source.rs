@@ -12,6 +12,7 @@ const LINES_MAX: usize = 1000;
 /// Crates with unsafe code, and why; every other crate root must say `#![forbid(unsafe_code)]`.
 const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("bench/gl", "OpenGL, in one file; the rest denies it"),
+    ("crates/gl-probe", "Xlib and OpenGL, in a process that draws one frame"),
     (
         "crates/h264",
         "a rate of OpenH264's that changes, and libx264 where a build asks for it: neither has a \

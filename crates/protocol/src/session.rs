@@ -79,6 +79,9 @@ pub enum SessionMessage<'a> {
     BriefNotice(String),
     /// The session's name from now on, as in its hello; to a viewer with `ViewerCaps::NAME`.
     Name(String),
+    /// What draws the session's 3D programs, for people, at most `NOTICE_BYTES_MAX`; to a viewer
+    /// with `ViewerCaps::GRAPHICS`.
+    Graphics(String),
     /// In which directions the clipboard is shared with the owner's viewers; to those with
     /// `ViewerCaps::CLIP_POLICY`.
     ClipPolicy(ClipDirections),
@@ -302,6 +305,7 @@ mod kind {
     pub(super) const NAME: u8 = 0x25;
     pub(super) const CLIP_POLICY: u8 = 0x26;
     pub(super) const BRIEF_NOTICE: u8 = 0x27;
+    pub(super) const GRAPHICS: u8 = 0x2d;
 }
 
 /// Bits of an update's first byte.
@@ -353,6 +357,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x25 NAME         text
     /// 0x26 CLIP POLICY  bits u8 (1 to the session, 2 to the viewer)
     /// 0x28 to 0x2c      see `FileMessage::encode`
+    /// 0x2d GRAPHICS     text
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -415,6 +420,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::BriefNotice(text) => {
                 put_message(out, kind::BRIEF_NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
+            }
+            SessionMessage::Graphics(text) => {
+                put_message(out, kind::GRAPHICS, |out| put_text(out, text, NOTICE_BYTES_MAX))
             }
             SessionMessage::Name(text) => {
                 put_message(out, kind::NAME, |out| put_text(out, text, NAME_BYTES_MAX))
@@ -554,6 +562,12 @@ impl<'a> SessionMessage<'a> {
                     reader.text("a brief notice", NOTICE_BYTES_MAX)?.to_owned(),
                 ),
                 "a brief notice",
+            ),
+            kind::GRAPHICS => (
+                SessionMessage::Graphics(
+                    reader.text("what draws 3D programs", NOTICE_BYTES_MAX)?.to_owned(),
+                ),
+                "what draws 3D programs",
             ),
             kind::NAME => (
                 SessionMessage::Name(reader.text("a session's name", NAME_BYTES_MAX)?.to_owned()),

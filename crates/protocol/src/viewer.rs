@@ -204,6 +204,8 @@ impl ViewerCaps {
     pub const NOTICE: u32 = 1 << 14;
     /// Accepts `BriefNotice`.
     pub const BRIEF_NOTICE: u32 = 1 << 24;
+    /// Shows what draws the session's 3D programs: `SessionMessage::Graphics`.
+    pub const GRAPHICS: u32 = 1 << 25;
     /// Accepts `Invitations`, and may send `ShareAction::Revoke` once it got them.
     pub const INVITATIONS: u32 = 1 << 15;
     /// Accepts `Name`.

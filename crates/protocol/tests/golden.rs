@@ -501,6 +501,7 @@ fn session_messages_have_these_bytes() {
         (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
         (SessionMessage::BriefNotice("hi".into()), vec![39, 3, 2, b'h', b'i']),
         (SessionMessage::Name("hi".into()), vec![37, 3, 2, b'h', b'i']),
+        (SessionMessage::Graphics("hi".into()), vec![45, 3, 2, b'h', b'i']),
         (
             SessionMessage::ClipPolicy(ClipDirections { to_session: false, to_viewer: true }),
             vec![38, 1, 2],

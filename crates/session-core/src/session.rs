@@ -138,6 +138,8 @@ pub enum Request {
 #[derive(Debug)]
 pub struct Session {
     config: Config,
+    /// What draws 3D programs, for people.
+    graphics: Option<String>,
     screen: Screen,
     viewers: Viewers,
     pointer: Pointer,
@@ -176,6 +178,7 @@ impl Session {
     /// A session whose driver is not attached yet.
     pub fn new(config: Config) -> Session {
         Session {
+            graphics: None,
             screen: Screen::new(config.size, config.offscreen),
             outputs: Outputs::new(config.size),
             max_rate: config.max_rate.map(MaxRate::new),
@@ -372,6 +375,7 @@ impl Session {
     fn with_context<T>(&mut self, work: impl FnOnce(&mut [Viewer], &SessionContext<'_>) -> T) -> T {
         let screen = SessionContext {
             name: &self.config.name,
+            graphics: self.graphics.as_deref(),
             size: self.screen.size,
             idle: self.screen.is_idle(),
             pointer: &self.pointer,

@@ -179,6 +179,7 @@ const UPDATE_HEAD_BYTES: usize = 192;
 /// What session.rs knows and a viewer needs.
 pub(crate) struct SessionContext<'a> {
     pub(crate) name: &'a str,
+    pub(crate) graphics: Option<&'a str>,
     pub(crate) size: Size,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
@@ -266,7 +267,7 @@ impl Viewer {
             id,
             rights,
             wish: DisplayWish::new(hello),
-            told: Told::new(hello.caps),
+            told: Told::new(hello.caps, screen.graphics),
             control: Control::new(hello),
             retained: Retained::new(hello.caps, now),
             sizes,
@@ -581,6 +582,7 @@ pub(crate) mod tests {
     pub(crate) fn with_context<T>(work: impl FnOnce(&SessionContext<'_>) -> T) -> T {
         work(&SessionContext {
             name: "test",
+            graphics: None,
             size: SCREEN,
             idle: false,
             pointer: &Pointer::default(),

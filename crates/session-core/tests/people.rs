@@ -25,6 +25,7 @@ enum Told {
     Pointer(PersonPointer),
     Notice(String),
     BriefNotice(String),
+    Graphics(String),
     Invitations(Vec<OpenInvitation>),
     ClipPolicy(ClipDirections),
 }
@@ -60,6 +61,7 @@ impl Shell {
                 SessionMessage::Shared(answer) => Some(Told::Shared(answer)),
                 SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
                 SessionMessage::Notice(text) => Some(Told::Notice(text)),
+                SessionMessage::Graphics(line) => Some(Told::Graphics(line)),
                 SessionMessage::BriefNotice(text) => Some(Told::BriefNotice(text)),
                 SessionMessage::Invitations(list) => Some(Told::Invitations(list)),
                 SessionMessage::ClipPolicy(directions) => Some(Told::ClipPolicy(directions)),
@@ -170,6 +172,21 @@ fn notices_reach_who_can_show_them_and_few_wait() {
     let brief = shell.join(ViewerCaps::BRIEF_NOTICE);
     assert!(shell.session.notify_briefly(brief, "brief") && !shell.session.notify(brief, "lost"));
     assert_eq!(shell.told(brief), [Told::BriefNotice("brief".into())]);
+}
+
+#[test]
+fn what_draws_3d_programs_is_told_to_who_accepts_it_now_and_later() {
+    let mut shell = Shell::new();
+    let (one, old) = (shell.join(ViewerCaps::GRAPHICS), shell.join(ViewerCaps::PEOPLE));
+    assert_eq!(shell.told(one), [], "it is not known yet");
+    for line in ["3D: a", "3D: b"] {
+        shell.session.set_graphics(line);
+    }
+    let told = [Told::Graphics("3D: b".into())];
+    assert_eq!((shell.told(one), shell.told(old)), (told.to_vec(), vec![]), "the newest only");
+    assert_eq!(shell.told(one), []);
+    let later = shell.join(ViewerCaps::GRAPHICS);
+    assert_eq!(shell.told(later), told);
 }
 
 #[test]

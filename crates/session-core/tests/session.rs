@@ -107,6 +107,7 @@ impl Shell {
                 | SessionMessage::Invitations(_)
                 | SessionMessage::PersonPointer(_)
                 | SessionMessage::Name(_)
+                | SessionMessage::Graphics(_)
                 | SessionMessage::ClipPolicy(_)
                 | SessionMessage::File(_)
                 | SessionMessage::SoundFormat(_)

@@ -145,6 +145,7 @@ impl Actor {
         let start = Instant::now();
         let (socket, microphone) = (config.desk_socket.as_deref(), config.microphone);
         let sound = SoundState::start(socket, microphone, &mut core, start, &events);
+        config.graphics.iter().for_each(|line| core.set_graphics(line));
         core.handle_attach(size);
         core.handle_leds(driver.leds());
         let mut encoder = JobEncoder::new(config, events.clone());
@@ -325,6 +326,7 @@ impl Actor {
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Renamed(title) => self.core.rename(&title),
+            Event::Graphics(line) => self.core.set_graphics(&line),
             Event::PreferencesChanged => self.handle_preferences_changed(),
             Event::PreferencesRead(reading) => self.handle_preferences_read(reading),
             Event::Figures(answer) => drop(answer.send(self.figures())),

@@ -70,6 +70,8 @@ pub(crate) enum Event {
     Thumbnail(oneshot::Sender<crate::actor::thumbnail::Thumbnail>),
     /// The session's person calls it this now.
     Renamed(String),
+    /// The supervisor has found out what draws 3D programs.
+    Graphics(String),
     /// Another process of the session's person has changed what they prefer.
     PreferencesChanged,
     /// What they prefer was read after a change.

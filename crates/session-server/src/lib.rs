@@ -93,6 +93,8 @@ pub struct SessionConfig {
     pub name: String,
     /// What its person calls it, if they have said; see [`title`].
     pub title: Option<String>,
+    /// What draws 3D programs, for people, once it is known.
+    pub graphics: Option<String>,
     /// Where the driver listens.
     pub driver_socket: PathBuf,
     /// The X display.

@@ -128,6 +128,8 @@ pub enum ShareRequest {
     },
     /// The session's person calls it this from now on.
     Rename(String),
+    /// The supervisor has found out what draws 3D programs.
+    Graphics(String),
     /// The file with what the session's person prefers has changed.
     PreferencesChanged,
     /// Shows this to the people at all viewers; where there is none, to the owner's next one.
@@ -503,6 +505,14 @@ impl Sharing {
             ShareRequest::Rename(text) => {
                 let title = title(&text).ok_or(TITLE_RULE)?;
                 let _ = self.events.send(Event::Renamed(title)).await;
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Graphics(line) => {
+                if line.len() > NOTICE_BYTES_MAX {
+                    let (length, most) = (line.len(), NOTICE_BYTES_MAX);
+                    return Err(format!("the line has {length} bytes; up to {most} are allowed"));
+                }
+                let _ = self.events.send(Event::Graphics(line)).await;
                 Ok(ShareAnswer::Done)
             }
             ShareRequest::PreferencesChanged => {

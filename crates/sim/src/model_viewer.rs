@@ -243,6 +243,7 @@ impl ModelViewer {
             | SessionMessage::Notice(_)
             | SessionMessage::BriefNotice(_)
             | SessionMessage::Name(_)
+            | SessionMessage::Graphics(_)
             | SessionMessage::ClipPolicy(_)
             | SessionMessage::SoundFormat(_)
             | SessionMessage::Sound(_)

@@ -127,6 +127,9 @@ pub(crate) enum Command {
     /// Runs a program in a process session of its own; used by `thinc serve`
     #[command(hide = true)]
     Launch(Launch),
+    /// Draws a frame by OpenGL, and prints what drew it; used by `thinc serve`
+    #[command(hide = true)]
+    GlProbe,
 }
 
 /// Start a session.

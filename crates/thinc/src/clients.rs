@@ -80,6 +80,7 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
             "{:width$}  {:21}  {:8}  {:>8}  COMMAND",
             "NAME", "LISTENS ON", "DISPLAY", "AGE"
         ));
+        let lines = graphics_lines(&found);
         for status in found {
             let age = age(status.started_s);
             let Status { name, title, listen, display, command, .. } = status;
@@ -87,8 +88,25 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
             let title = title.map_or(String::new(), |title| format!("  \"{title}\""));
             print(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}{title}"));
         }
+        lines.iter().for_each(|line| print(line));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What draws 3D programs; with the sessions' names if it is not the same in all.
+fn graphics_lines(sessions: &[Status]) -> Vec<String> {
+    let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Status { name, graphics, .. } in sessions {
+        let Some(line) = graphics.as_deref() else { continue };
+        match lines.iter_mut().find(|(other, _)| *other == line) {
+            Some((_, names)) => names.push(name),
+            None => lines.push((line, vec![name])),
+        }
+    }
+    match lines.as_slice() {
+        [(line, _)] => vec![(*line).to_owned()],
+        _ => lines.iter().map(|(line, names)| format!("{}: {line}", names.join(", "))).collect(),
+    }
 }
 
 /// The age in its largest unit.

@@ -90,6 +90,9 @@ pub(crate) struct Status {
     pub(crate) xauthority: String,
     /// The command that runs in it.
     pub(crate) command: String,
+    /// What draws its 3D programs, in words; unknown at first.
+    #[serde(default)]
+    pub(crate) graphics: Option<String>,
     /// Seconds since 1970.
     pub(crate) started_s: u64,
     /// How often the session process was restarted.

@@ -1,7 +1,8 @@
-//! Which GPU draws a session's 3D programs. From `--gpu` and the kernel's list of render nodes, to
-//! supervisor.rs, which names the node to the X server. Knows paths and names of kernel drivers;
-//! never what can be drawn there.
+//! Which GPU should draw a session's 3D programs. From `--gpu` and the kernel's list of render
+//! nodes, to supervisor.rs, which names the node to the X server. Knows paths and names of kernel
+//! drivers; never what can be drawn there, which graphics.rs finds out.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -45,6 +46,10 @@ const RENDER_MINOR_MIN: u32 = 128;
 /// Where nodes are, below the root folder.
 const NODES: &str = "dev/dri";
 const CLASS: &str = "sys/class/drm";
+/// NVIDIA's own driver: its name at a node, and the file of its first card, which is all that a
+/// container may have of it.
+const NVIDIA: &str = "nvidia";
+const NVIDIA_CARD: &str = "dev/nvidia0";
 
 /// `--gpu`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +113,12 @@ pub(crate) enum Found {
     Node(PathBuf),
     /// There is one, which this account may not open; whose members may.
     Locked(PathBuf, String),
-    /// There is none, or none is wanted.
+    /// There is one, with NVIDIA's own driver.
+    Nvidia,
+    /// There is none.
     Nothing,
+    /// None is wanted.
+    Off,
 }
 
 impl Found {
@@ -117,18 +126,29 @@ impl Found {
     pub(crate) fn node(&self) -> Option<&Path> {
         match self {
             Found::Node(path) => Some(path),
-            Found::Locked(..) | Found::Nothing => None,
+            Found::Locked(..) | Found::Nvidia | Found::Nothing | Found::Off => None,
         }
     }
 
-    /// What the user should know.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let Found::Locked(path, group) = self else { return None };
-        Some(format!(
-            "3D: software; there is a GPU at {}, but this account may not use it: {}",
-            path.display(),
-            advice(group)
-        ))
+    /// For people: why software draws. `because` is why a node that was found is not used, if
+    /// anybody knows.
+    pub(crate) fn why_software(&self, because: Option<&str>) -> String {
+        match self {
+            Found::Node(path) => {
+                let why = because.unwrap_or("Mesa does not draw on it; does it have a driver?");
+                format!("; there is a GPU at {}, but {why}", path.display())
+            }
+            Found::Locked(path, group) => format!(
+                "; there is a GPU at {}, but this account may not use it: {}",
+                path.display(),
+                advice(group)
+            ),
+            Found::Nvidia => {
+                "; there is a GPU of NVIDIA's: start programs with vglrun to use it".to_owned()
+            }
+            Found::Nothing => ", no GPU here".to_owned(),
+            Found::Off => ", by --gpu off".to_owned(),
+        }
     }
 }
 
@@ -137,7 +157,7 @@ impl Gpu {
     pub(crate) fn find(&self) -> Result<Found, GpuError> {
         match self {
             Gpu::Auto => Ok(first(Path::new("/"), open)),
-            Gpu::Off => Ok(Found::Nothing),
+            Gpu::Off => Ok(Found::Off),
             Gpu::Node(path) => named(path, open),
         }
     }
@@ -147,28 +167,35 @@ fn open(node: &Path) -> io::Result<()> {
     fs::File::options().read(true).write(true).open(node).map(drop)
 }
 
-/// The first of Mesa's that can be opened, in the order of their numbers.
+/// The first of Mesa's that can be opened, in the order of their numbers; else what else there is.
 fn first(root: &Path, open: impl Fn(&Path) -> io::Result<()>) -> Found {
-    let Ok(entries) = fs::read_dir(root.join(CLASS)) else { return Found::Nothing };
+    let entries = fs::read_dir(root.join(CLASS)).into_iter().flatten();
     let mut numbers: Vec<u32> = entries
         .filter_map(Result::ok)
         .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("renderD")?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let mut found = Found::Nothing;
+    let mut found = match root.join(NVIDIA_CARD).exists() {
+        true => Found::Nvidia,
+        false => Found::Nothing,
+    };
     for number in numbers {
         let name = format!("renderD{number}");
         let driver = fs::read_link(root.join(CLASS).join(&name).join("device/driver"));
         let driver = driver.ok().and_then(|link| Some(link.file_name()?.to_owned()));
-        if !driver.is_some_and(|driver| MESA_DRIVERS.iter().any(|mesa| driver == **mesa)) {
+        let is_mesa = |driver: &OsString| MESA_DRIVERS.iter().any(|mesa| driver == *mesa);
+        if !driver.as_ref().is_some_and(is_mesa) {
+            if found == Found::Nothing && driver.is_some_and(|driver| driver == NVIDIA) {
+                found = Found::Nvidia;
+            }
             continue;
         }
         let node = root.join(NODES).join(name);
         match open(&node) {
             Ok(()) => return Found::Node(node),
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {}
-            Err(_) if found == Found::Nothing => found = Found::Locked(node.clone(), group(&node)),
-            Err(_) => {}
+            Err(_) if matches!(found, Found::Locked(..)) => {}
+            Err(_) => found = Found::Locked(node.clone(), group(&node)),
         }
     }
     found
@@ -270,9 +297,14 @@ mod tests {
 
     #[test]
     fn without_a_driver_of_mesa_there_is_nothing() {
-        let tree = Tree::new("none", &[("renderD128", "nvidia"), ("card1", "amdgpu")]);
+        let tree = Tree::new("none", &[("renderD128", "vgem"), ("card1", "amdgpu")]);
         assert_eq!(first(&tree.0, open), Found::Nothing);
         assert_eq!(first(&tree.0.join("nowhere"), open), Found::Nothing);
+        // Of NVIDIA's driver a container has the card alone.
+        fs::write(tree.0.join(NVIDIA_CARD), "").unwrap();
+        assert_eq!(first(&tree.0, open), Found::Nvidia);
+        let tree = Tree::new("nvidia", &[("renderD128", "nvidia")]);
+        assert_eq!(first(&tree.0, open), Found::Nvidia);
     }
 
     #[test]
@@ -285,12 +317,9 @@ mod tests {
         let second = tree.node("renderD129");
         let found = first(&tree.0, |node| if node == second { Ok(()) } else { locked(node) });
         assert_eq!(found, Found::Node(second));
-        assert_eq!(found.warning(), None);
-        assert_eq!(
-            Found::Locked("/dev/dri/renderD128".into(), "render".into()).warning().unwrap(),
-            "3D: software; there is a GPU at /dev/dri/renderD128, but this account may not use it: \
-             add it to the group render"
-        );
+        // NVIDIA's card beside it says less.
+        fs::write(tree.0.join(NVIDIA_CARD), "").unwrap();
+        assert!(matches!(first(&tree.0, locked), Found::Locked(..)));
     }
 
     #[test]
@@ -327,6 +356,6 @@ mod tests {
         assert_eq!("auto".parse(), Ok(Gpu::Auto));
         assert_eq!("off".parse(), Ok(Gpu::Off));
         assert_eq!("/dev/dri/x".parse(), Ok(Gpu::Node("/dev/dri/x".into())));
-        assert_eq!(Gpu::Off.find().unwrap(), Found::Nothing);
+        assert_eq!(Gpu::Off.find().unwrap(), Found::Off);
     }
 }

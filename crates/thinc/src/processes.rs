@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::descendants;
+use crate::graphics::Graphics;
 use crate::pipewire::PipeWire;
 use crate::priority::{Priority, Servers};
 use crate::terminal::print_error;
@@ -39,6 +40,7 @@ pub(crate) struct Processes {
     pub(crate) priority: Priority,
     pub(crate) window_manager: Option<Process>,
     pub(crate) command: Option<Process>,
+    pub(crate) graphics: Graphics,
     pub(crate) xauthority: Option<Xauthority>,
     pub(crate) display: String,
     /// What the session's person calls it.

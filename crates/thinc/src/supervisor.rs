@@ -17,7 +17,7 @@ use thinc_transport::Scheme;
 use thinc_transport::token::{SessionSecret, random};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::net::UnixStream;
-use tokio::process::{ChildStdout, Command};
+use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
@@ -25,6 +25,8 @@ use crate::cli::{Lossy, Scheduler, Serve, Switch, WindowManager};
 use crate::control::{self, Answer, Pids, Ready, Request, Status};
 use crate::desk::Desk;
 use crate::desktop::Program;
+use crate::gpu::Found;
+use crate::graphics::{self, Environment, Graphics, Report};
 use crate::log::{Log, create_folder, last_lines};
 use crate::pipewire::PipeWire;
 use crate::port::{Port, now_s, portless_config};
@@ -107,8 +109,8 @@ struct SessionContext {
     port: Option<Port>,
     xorg: PathBuf,
     module_path: OsString,
-    /// The GPU that 3D programs draw on.
-    render_node: Option<PathBuf>,
+    /// The GPU that 3D programs should draw on.
+    gpu: Found,
     command: Vec<OsString>,
     /// What COMMAND's desktop expects.
     environment: Vec<(&'static str, String)>,
@@ -158,9 +160,6 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
     let xorg = search::xorg()?;
     let module_path = search::module_path()?;
     let gpu = options.gpu.find()?;
-    if let Some(warning) = gpu.warning() {
-        print_error(&format!("thinc: {warning}"));
-    }
     let name = options.name.clone().unwrap_or(name);
 
     let state = state_folder()?;
@@ -198,7 +197,7 @@ fn prepare(options: Serve) -> Result<SessionContext, ServeError> {
         port,
         xorg,
         module_path,
-        render_node: gpu.node().map(Path::to_owned),
+        gpu,
         command,
         environment,
         manages_windows,
@@ -294,7 +293,7 @@ impl SessionContext {
             width,
             height,
             pace: self.options.pace == Switch::On,
-            render_node: self.render_node.as_deref(),
+            render_node: self.gpu.node(),
             oracle: self.options.oracle,
         };
         write(&conf, std::fs::write(&conf, text.to_text()))?;
@@ -400,6 +399,7 @@ impl SessionContext {
         let config = SessionConfig {
             name: self.name.clone(),
             title: processes.title.clone(),
+            graphics: processes.graphics.line.clone(),
             driver_socket: self.folder.join("driver.sock"),
             display: processes.display.clone(),
             xauthority: self.folder.join("Xauthority"),
@@ -602,11 +602,39 @@ impl SessionContext {
         }
         arguments.extend(self.command.iter().cloned());
         let mut command = self.application(&arguments, &processes.display)?;
+        command.envs(processes.graphics.environment.iter().copied());
         let log = self.open_log("command.log", 0)?;
         let process = self.spawn_logged("command", log, &mut command)?;
         process.child.id().iter().for_each(|&pid| processes.priority.begin(pid));
+        processes.graphics.begin();
         processes.command = Some(process);
         Ok(())
+    }
+
+    /// Starts the program that draws a frame in the session, to see what draws it.
+    fn spawn_gl_probe(&self, display: &str, environment: Environment) -> Result<Child, ServeError> {
+        let what = "the program that tries OpenGL";
+        let own = self.own_program();
+        let words = [own.as_std().get_program().to_owned(), "gl-probe".into()];
+        let mut command = self.application(&words, display)?;
+        let log = self.open_log("gl-probe.log", 0)?;
+        command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| ServeError::Start(what, error))?;
+        let err = child.stderr.take().expect("its output is piped");
+        tokio::spawn(log.copy_from(err));
+        Ok(child)
+    }
+
+    /// Says what draws 3D programs, here and at viewers.
+    fn show_graphics(&self, processes: &mut Processes, report: &Report) {
+        let line = graphics::line(report, &self.gpu, &self.logs.join("xorg.log"));
+        print(&line);
+        graphics::tell(&self.folder.join(SHARE_SOCKET), &line);
+        processes.graphics.line = Some(line);
+        // For the next session process.
+        if let Err(error) = self.write_session_config(processes) {
+            print_error(&format!("thinc: {error}"));
+        }
     }
 
     fn answer_link(&self, scheme: Scheme) -> Answer {
@@ -636,6 +664,7 @@ impl SessionContext {
                 .map(|process| process.to_string_lossy())
                 .collect::<Vec<_>>()
                 .join(" "),
+            graphics: processes.graphics.line.clone(),
             started_s: self.started_s,
             restarts: processes.restarts,
             pids: Pids {
@@ -736,6 +765,10 @@ async fn run_processes(
     let starting = context.start_window_manager(processes)?;
     context.start_session(processes).await?;
     window_manager::wait_until_ready(starting).await;
+    if let Some(nvidia) = Graphics::nvidia(&context.gpu) {
+        let child = context.spawn_gl_probe(&processes.display, nvidia)?;
+        processes.graphics.try_nvidia(child).await;
+    }
     context.start_command(processes)?;
     let path = context.folder.join("control.sock");
     let mut requests =
@@ -757,6 +790,7 @@ async fn run_processes(
     loop {
         let (xorg, session) = (&mut processes.xorg, &mut processes.session);
         let (desk, pipewire) = (&mut processes.desk, &mut processes.pipewire);
+        let graphics = &mut processes.graphics;
         let (window_manager, command) = (&mut processes.window_manager, &mut processes.command);
         let priority = &mut processes.priority;
         let measure = priority.due();
@@ -833,6 +867,18 @@ async fn run_processes(
                     }
                 }
             }
+            event = graphics.event() => {
+                match event {
+                    graphics::Event::Due => {
+                        let environment = processes.graphics.environment;
+                        match context.spawn_gl_probe(&processes.display, environment) {
+                            Ok(child) => processes.graphics.started(child),
+                            Err(error) => print_error(&format!("thinc: {error}")),
+                        }
+                    }
+                    graphics::Event::Reported(report) => context.show_graphics(processes, &report),
+                }
+            }
             event = priority.event() => {
                 let servers = processes.servers();
                 processes.priority.handle(event, &servers);
@@ -845,7 +891,8 @@ async fn run_processes(
                 let id = |process: &Option<Process>| process.as_ref()?.child.id();
                 let Processes { xorg, session, desk, window_manager, command, .. } = &*processes;
                 let own = [xorg, session, desk, window_manager, command].map(id);
-                descendants::reap(&[&own[..], &[processes.pipewire.id()]].concat());
+                let others = [processes.pipewire.id(), processes.graphics.id()];
+                descendants::reap(&[&own[..], &others].concat());
             }
             () = host_name.changed() => {
                 let rewritten = processes.xauthority.as_ref().map_or(Ok(()), Xauthority::rewrite);

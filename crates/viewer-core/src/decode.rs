@@ -316,6 +316,7 @@ impl State {
             }
             SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::BriefNotice(text) => self.events.push(ViewerEvent::BriefNotice(text)),
+            SessionMessage::Graphics(line) => self.events.push(ViewerEvent::Graphics(line)),
             SessionMessage::Name(name) => self.events.push(ViewerEvent::Renamed(name)),
             SessionMessage::ClipPolicy(directions) => {
                 self.events.push(ViewerEvent::ClipPolicy(directions))

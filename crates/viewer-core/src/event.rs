@@ -103,6 +103,8 @@ pub enum ViewerEvent {
     BriefNotice(String),
     /// The session's name has changed to this.
     Renamed(String),
+    /// What draws the session's 3D programs, for people.
+    Graphics(String),
     /// In which directions the clipboard is shared with the user's viewers of this session.
     ClipPolicy(ClipDirections),
     /// Names of the programs that play now.

@@ -451,6 +451,7 @@ impl State {
                     self.session.set_name(name);
                     self.news.renamed = true;
                 }
+                ViewerEvent::Graphics(line) => self.session.set_graphics(line),
                 ViewerEvent::ClipPolicy(policy) => self.session.set_clip_policy(policy),
                 ViewerEvent::Players(players) => {
                     self.sound.players = players;
@@ -657,6 +658,7 @@ const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::NOTICE
     | ViewerCaps::BRIEF_NOTICE
     | ViewerCaps::NAME
+    | ViewerCaps::GRAPHICS
     | ViewerCaps::CLIP_POLICY
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };

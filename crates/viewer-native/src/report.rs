@@ -28,6 +28,8 @@ pub struct Report {
     /// How the path had changed when this transport took another's place; null if it was the first
     /// choice.
     pub transport_reason: Option<String>,
+    /// What draws the session's 3D programs, in words; null until it has told.
+    pub graphics: Option<String>,
     /// Times a connection showed a screen.
     pub connections: u32,
     /// Width of the screen in pixels.
@@ -197,6 +199,7 @@ impl Report {
             transport: state.transports.current(),
             quic_failure: state.transports.quic_failure().map(str::to_owned),
             transport_reason: state.transports.reason().map(str::to_owned),
+            graphics: state.session.graphics().map(str::to_owned),
             connections: state.viewers.connections(),
             width: framebuffer.size().width,
             height: framebuffer.size().height,

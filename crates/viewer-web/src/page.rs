@@ -76,6 +76,8 @@ pub(crate) enum EventKind {
     Invitations = 15,
     /// `text` has the session's new name.
     Renamed = 20,
+    /// `text` says what draws the session's 3D programs.
+    Graphics = 23,
     /// Bits of `ClipDirections`.
     ClipPolicy = 21,
     /// `text` has the names of the programs that play, one a line.
@@ -228,6 +230,7 @@ impl Page {
             | ViewerCaps::NOTICE
             | ViewerCaps::BRIEF_NOTICE
             | ViewerCaps::NAME
+            | ViewerCaps::GRAPHICS
             | ViewerCaps::CLIP_POLICY
             | h264
             | datagrams
@@ -776,6 +779,10 @@ impl Page {
             ViewerEvent::Renamed(name) => {
                 self.text = name;
                 (EventKind::Renamed, [0.0; 4])
+            }
+            ViewerEvent::Graphics(line) => {
+                self.text = line;
+                (EventKind::Graphics, [0.0; 4])
             }
             ViewerEvent::ClipPolicy(directions) => {
                 (EventKind::ClipPolicy, [directions.bits().into(), 0.0, 0.0, 0.0])

@@ -45,6 +45,12 @@ impl Session {
         self.viewers.iter_mut().for_each(|viewer| viewer.told.news.set_name(name));
     }
 
+    /// What draws the session's 3D programs, for people; viewers are told.
+    pub fn set_graphics(&mut self, line: &str) {
+        self.graphics = Some(line.to_owned());
+        self.viewers.iter_mut().for_each(|viewer| viewer.told.news.set_graphics(line));
+    }
+
     /// Tells a viewer of the owner's in which directions the clipboard is shared with it: of those
     /// that its owner wants, the ones that the session has.
     pub fn tell_clip_policy(&mut self, id: ViewerId, wanted: ClipDirections) {

@@ -21,13 +21,15 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// To a viewer with these capabilities; nothing yet.
-    pub(super) fn new(caps: u32) -> Told {
+    /// To a viewer with these capabilities; at first only what draws the session's 3D programs.
+    pub(super) fn new(caps: u32, graphics: Option<&str>) -> Told {
+        let mut news = SessionNews::new(caps);
+        graphics.into_iter().for_each(|line| news.set_graphics(line));
         Told {
             relative: (caps & ViewerCaps::RELATIVE != 0).then_some(false),
             people: PeopleNews::new(caps),
             notices: Notices::new(caps),
-            news: SessionNews::new(caps),
+            news,
         }
     }
 
@@ -101,17 +103,22 @@ impl Notices {
 pub(crate) struct SessionNews {
     caps: u32,
     name: Option<String>,
+    graphics: Option<String>,
     clip_policy: Option<ClipDirections>,
 }
 
 impl SessionNews {
     /// For a viewer with these capabilities.
     pub(crate) fn new(caps: u32) -> SessionNews {
-        SessionNews { caps, name: None, clip_policy: None }
+        SessionNews { caps, name: None, graphics: None, clip_policy: None }
     }
 
     pub(crate) fn set_name(&mut self, name: &str) {
         self.name = (self.caps & ViewerCaps::NAME != 0).then(|| name.to_owned());
+    }
+
+    pub(crate) fn set_graphics(&mut self, line: &str) {
+        self.graphics = (self.caps & ViewerCaps::GRAPHICS != 0).then(|| line.to_owned());
     }
 
     pub(crate) fn set_clip_policy(&mut self, policy: ClipDirections) {
@@ -121,6 +128,9 @@ impl SessionNews {
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
         if let Some(name) = self.name.take() {
             SessionMessage::Name(name).encode(out);
+        }
+        if let Some(line) = self.graphics.take() {
+            SessionMessage::Graphics(line).encode(out);
         }
         if let Some(policy) = self.clip_policy.take() {
             SessionMessage::ClipPolicy(policy).encode(out);

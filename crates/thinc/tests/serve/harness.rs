@@ -151,6 +151,8 @@ pub(crate) struct Session {
     /// The lines that it printed until it was ready.
     pub(crate) output: Vec<String>,
     pub(crate) ready: serde_json::Value,
+    /// What it printed after that.
+    later: Arc<Mutex<String>>,
     errors: Arc<Mutex<String>>,
     _watch: Watchdog,
 }
@@ -206,9 +208,25 @@ impl Session {
             }
         }
         // Read until the end: the program must not write to a closed pipe.
-        std::thread::spawn(move || lines.for_each(drop));
+        let later = Arc::new(Mutex::new(String::new()));
+        std::thread::spawn({
+            let later = later.clone();
+            move || {
+                let lines = lines.map_while(Result::ok);
+                lines.for_each(|line| *later.lock().unwrap() += &(line + "\n"));
+            }
+        });
         let ready = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
-        Session { environment, name: "t".into(), child, output, ready, errors, _watch: watch }
+        Session {
+            environment,
+            name: "t".into(),
+            child,
+            output,
+            ready,
+            later,
+            errors,
+            _watch: watch,
+        }
     }
 
     /// What it has written to its error output so far, which contains this.
@@ -217,6 +235,11 @@ impl Session {
             let errors = self.errors.lock().unwrap();
             errors.contains(words).then(|| errors.clone())
         })
+    }
+
+    /// Waits until it has printed this, once it was ready.
+    pub(crate) fn prints(&self, words: &str) {
+        wait_until(words, || self.later.lock().unwrap().contains(words).then_some(()));
     }
 
     pub(crate) fn pid(&self, part: &str) -> u32 {
@@ -329,6 +352,7 @@ pub(crate) enum Message {
     Sound(Vec<u8>),
     Players(Vec<String>),
     Microphone(MicrophoneWant),
+    Graphics(String),
     Other,
 }
 
@@ -450,6 +474,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Sound(packet) => Message::Sound(packet.frames[0].bytes.to_vec()),
         SessionMessage::MicrophoneWant(want) => Message::Microphone(*want),
         SessionMessage::SoundPlayers(players) => Message::Players(players.clone()),
+        SessionMessage::Graphics(line) => Message::Graphics(line.clone()),
         _ => Message::Other,
     }
 }

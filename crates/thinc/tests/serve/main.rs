@@ -21,6 +21,7 @@ mod broker_restarts;
 mod broker_tls;
 mod ending;
 mod files;
+mod graphics;
 mod harness;
 mod max_rate;
 mod microphone;

@@ -15,6 +15,8 @@ use crate::people::PeopleList;
 #[derive(Debug, Default)]
 pub(crate) struct SessionInfo {
     name: Option<String>,
+    /// What draws its 3D programs, in words.
+    graphics: Option<String>,
     /// The part of the session's screen that is shown, if not all of it at its own size.
     shown: Option<ScreenPart>,
     /// Positions of the session's monitors in its screen, once known on this connection.
@@ -34,6 +36,11 @@ impl SessionInfo {
     /// The session's name, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// What draws the session's 3D programs, in words; None: it has not told.
+    pub(crate) fn graphics(&self) -> Option<&str> {
+        self.graphics.as_deref()
     }
 
     /// The part of the session's screen that is shown, if not all of it at its own size.
@@ -81,6 +88,10 @@ impl SessionInfo {
 
     pub(super) fn set_name(&mut self, name: String) {
         self.name = Some(name).filter(|name| !name.is_empty());
+    }
+
+    pub(super) fn set_graphics(&mut self, line: String) {
+        self.graphics = Some(line);
     }
 
     /// The framebuffer has this size, and shows this part; returns the size of the whole screen.

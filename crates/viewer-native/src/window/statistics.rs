@@ -74,6 +74,9 @@ fn text(state: &State) -> String {
     if let Some(why) = state.transports.quic_failure() {
         let _ = writeln!(text, "not over QUIC: {}", shortened(why));
     }
+    if let Some(line) = state.session.graphics() {
+        wrap(&mut text, line);
+    }
     let _ = writeln!(
         text,
         "round trip      {} (min {})",
@@ -126,6 +129,24 @@ fn text(state: &State) -> String {
     text
 }
 
+/// Writes words in lines as long as [`shortened`] leaves them.
+fn wrap(text: &mut String, words: &str) {
+    let mut column = 0;
+    for word in words.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > REASON_CHARS_MAX {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text.push('\n');
+}
+
 /// The panel is as wide as its longest line.
 fn shortened(words: &str) -> String {
     match words.char_indices().nth(REASON_CHARS_MAX) {
@@ -171,6 +192,16 @@ mod tests {
         assert!(!panel.take_due(start + INTERVAL / 2));
         assert!(panel.take_due(start + INTERVAL) && !panel.take_due(start + INTERVAL));
         assert_eq!(panel.interval(), Some(INTERVAL));
+    }
+
+    #[test]
+    fn long_words_are_wrapped_and_none_is_lost() {
+        let mut text = String::new();
+        let words = "3D: software (llvmpipe); there is a GPU at /dev/dri/renderD128, but this \
+                     account may not use it: add it to the group render";
+        wrap(&mut text, words);
+        assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= 60), "{text}");
+        assert_eq!(text.trim_end().replace('\n', " "), words);
     }
 
     #[test]
