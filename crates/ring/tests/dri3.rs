@@ -161,6 +161,14 @@ fn resources(server: &XServer) -> (usize, usize) {
     (fds, server.maps().lines().count())
 }
 
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + TIMEOUT;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// X frees what programs had a moment after they are gone.
 fn wait_until_freed(server: &XServer, before: (usize, usize)) {
     // Mesa keeps some memory, and a descriptor of its cache.
@@ -872,8 +880,9 @@ fn two_hundred_buffers_are_held_and_freed() {
         let mut gl = Gl::start(&server);
         gl.window(32, 32);
         gl.ask("frames 3");
+        assert!(client.pixmaps() > 0);
         drop(gl);
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until("X has freed its pixmaps", || client.pixmaps() == 0);
         resources(&server)
     };
     let mut gl = Gl::start(&server);
@@ -901,8 +910,10 @@ fn the_next_server_generation_has_dri3_too() {
         assert!(!renderer.is_empty());
         gl.frame(seed, 100, 80);
         gl.ask("frames 2");
+        let generations = || server.log().matches("thinc: DRI3 on").count();
+        let before = generations();
         drop(gl);
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until("X starts again", || generations() > before);
     }
     assert!(has_dri3(&server.connect().0));
     assert!(server.is_running());

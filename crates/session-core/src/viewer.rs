@@ -352,16 +352,24 @@ impl Viewer {
         }
     }
 
-    /// An application has drawn a frame, here on the screen; or, not `shown`, in a pixmap.
-    pub(crate) fn frame_drawn(&mut self, rect: &Rect, shown: bool, now: Micros) {
-        if !shown {
-            // Perhaps nobody sees the pixmap: then nothing is committed for any of its frames.
-            self.take_frame();
-        }
+    /// An application has drawn a frame, here on the screen.
+    pub(crate) fn frame_drawn(&mut self, rect: &Rect, now: Micros) {
         let rect = self.pending.transform().map_or(*rect, |by| by.touched_rect(rect));
         self.frame_rate.drawn(rect, now);
+    }
+
+    /// The same in a pixmap that may be shown anywhere on the screen. Perhaps nobody sees it: then
+    /// nothing is committed for any of its frames.
+    pub(crate) fn frame_hidden(&mut self, screen: &Rect, now: Micros) {
+        self.take_frame();
+        self.frame_drawn(screen, now);
+    }
+
+    /// A new frame is on the screen here, drawn there or copied from pixmaps.
+    pub(crate) fn frame_shown(&mut self, rect: &Rect, now: Micros) {
+        let rect = self.pending.transform().map_or(*rect, |by| by.touched_rect(rect));
         let rect = rect.intersect(&self.pending.queue.size().rect());
-        if shown && !rect.is_empty() {
+        if !rect.is_empty() {
             self.pending.videos.frame_drawn(&rect, now);
         }
     }
@@ -611,12 +619,12 @@ pub(crate) mod tests {
         viewer.pending.commit_all();
         let (all, most) = (SCREEN.rect(), thinc_ring::FRAME_RATE_MAX);
         for frame in 0..100 {
-            viewer.frame_drawn(&all, false, frame * 20_000);
+            viewer.frame_hidden(&all, frame * 20_000);
         }
         assert_eq!(viewer.frame_rate.rate(), most);
         // Those that are shown, and never committed, do.
         for frame in 100..200 {
-            viewer.frame_drawn(&all, true, frame * 20_000);
+            viewer.frame_drawn(&all, frame * 20_000);
         }
         assert!(viewer.frame_rate.rate() < most);
     }

@@ -11,33 +11,116 @@ use super::Session;
 /// Fewest pixels of an image that is a frame, as in `driver/src/pace.c`.
 const FRAME_AREA_MIN: u64 = 64 * 1024;
 
+/// Frames in pixmaps that are remembered until they are copied to the screen: a compositor copies
+/// them there through a buffer of its own. Past that the oldest is forgotten.
+const PIXMAP_FRAMES_MAX: usize = 4;
+
+/// A frame, at the end of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    /// A program drew it here on the screen.
+    Drawn(Rect),
+    /// A program drew it in a pixmap, which may be shown anywhere.
+    Hidden,
+}
+
 /// The image of which records are read: an op has one for each visible part.
 #[derive(Debug, Default)]
-pub(super) struct FrameRecords {
+struct ImageParts {
     op: u64,
     area: u64,
     extents: Rect,
 }
 
+/// A frame in a pixmap, and how much of it the op of which records are read has copied, and where.
+#[derive(Clone, Copy, Debug)]
+struct PixmapFrame {
+    pixmap: DrawableId,
+    rect: Rect,
+    area: u64,
+    copied: Rect,
+}
+
+/// Frames that are being read, and those that nobody has copied yet.
+#[derive(Debug, Default)]
+pub(super) struct FrameRecords {
+    image: ImageParts,
+    /// The newest last.
+    pixmaps: Vec<PixmapFrame>,
+}
+
 impl FrameRecords {
-    /// Takes a record. At the last one of a frame, where that is; `whole` if it is in a pixmap,
-    /// which may be shown anywhere.
-    fn take(&mut self, record: &DrawRecord, whole: Rect) -> Option<Rect> {
-        let RecordKind::Draw { dst, rect, hint: DrawHint::Image, .. } = record.kind else {
-            return None;
-        };
-        let place = if dst == DrawableId::SCREEN { rect } else { whole };
-        if self.op != record.op {
+    /// Takes a record of an image; returns a frame at its last one.
+    fn take_image(&mut self, record: &DrawRecord, dst: DrawableId, rect: &Rect) -> Option<Frame> {
+        let image = &mut self.image;
+        if image.op != record.op {
             // The rest of another one was lost with other records.
-            *self = FrameRecords { op: record.op, ..FrameRecords::default() };
+            *image = ImageParts { op: record.op, ..ImageParts::default() };
         }
-        self.area += rect.area();
-        self.extents = if self.extents.is_empty() { place } else { self.extents.bound(&place) };
+        image.area += rect.area();
+        image.extents = if image.extents.is_empty() { *rect } else { image.extents.bound(rect) };
         if record.more {
             return None;
         }
-        let FrameRecords { area, extents, .. } = std::mem::take(self);
-        (area >= FRAME_AREA_MIN).then_some(extents)
+        let ImageParts { area, extents, .. } = std::mem::take(image);
+        if area < FRAME_AREA_MIN {
+            return None;
+        }
+        if dst == DrawableId::SCREEN {
+            return Some(Frame::Drawn(extents));
+        }
+        self.remember(dst, extents);
+        Some(Frame::Hidden)
+    }
+
+    /// The newest frame of this place in a pixmap.
+    fn remember(&mut self, pixmap: DrawableId, rect: Rect) {
+        self.pixmaps.retain(|frame| frame.pixmap != pixmap || !frame.rect.overlaps(&rect));
+        if self.pixmaps.len() >= PIXMAP_FRAMES_MAX {
+            self.pixmaps.remove(0);
+        }
+        self.pixmaps.push(PixmapFrame { pixmap, rect, area: 0, copied: Rect::default() });
+    }
+
+    /// Takes a record of a copy by this vector; calls `shown` at its last one with each frame that
+    /// is on the screen now.
+    fn take_copy(
+        &mut self,
+        (src, dst): (DrawableId, DrawableId),
+        (rect, by): (&Rect, (i32, i32)),
+        more: bool,
+        mut shown: impl FnMut(&Rect),
+    ) {
+        for frame in self.pixmaps.iter_mut().filter(|frame| frame.pixmap == src) {
+            let part = frame.rect.translate(by.0, by.1).intersect(rect);
+            if part.is_empty() {
+                continue;
+            }
+            frame.area += part.area();
+            frame.copied = if frame.copied.is_empty() { part } else { frame.copied.bound(&part) };
+        }
+        if more {
+            return;
+        }
+        // What was copied is no new frame there, but one in its new place.
+        let mut moved = [Rect::default(); PIXMAP_FRAMES_MAX];
+        let mut places = moved.iter_mut();
+        self.pixmaps.retain_mut(|frame| {
+            let area = std::mem::take(&mut frame.area);
+            let copied = std::mem::take(&mut frame.copied);
+            if area < FRAME_AREA_MIN {
+                return true;
+            }
+            if dst == DrawableId::SCREEN {
+                shown(&copied);
+            } else if let Some(place) = places.next() {
+                *place = copied;
+            }
+            false
+        });
+        for rect in moved.iter().filter(|rect| !rect.is_empty()) {
+            self.remember(dst, *rect);
+        }
     }
 }
 
@@ -45,9 +128,30 @@ impl Session {
     /// Tells the viewers of a frame, if this record ends one.
     #[inline]
     pub(super) fn count_frame(&mut self, record: &DrawRecord, now: Micros) {
-        if let Some(rect) = self.frame_records.take(record, self.screen.size.rect()) {
-            let shown = matches!(record.kind, RecordKind::Draw { dst: DrawableId::SCREEN, .. });
-            self.viewers.iter_mut().for_each(|viewer| viewer.frame_drawn(&rect, shown, now));
+        match record.kind {
+            RecordKind::Draw { dst, rect, hint: DrawHint::Image, .. } => {
+                let Some(frame) = self.frame_records.take_image(record, dst, &rect) else { return };
+                let screen = self.screen.size.rect();
+                for viewer in self.viewers.iter_mut() {
+                    match frame {
+                        Frame::Drawn(rect) => {
+                            viewer.frame_drawn(&rect, now);
+                            viewer.frame_shown(&rect, now);
+                        }
+                        Frame::Hidden => viewer.frame_hidden(&screen, now),
+                    }
+                }
+            }
+            RecordKind::Copy { src, dst, rect, dx, dy, .. }
+                if !self.frame_records.pixmaps.is_empty() && src != DrawableId::SCREEN =>
+            {
+                let Session { frame_records, viewers, .. } = self;
+                let (between, vector) = ((src, dst), (&rect, (dx, dy)));
+                frame_records.take_copy(between, vector, record.more, |rect| {
+                    viewers.iter_mut().for_each(|viewer| viewer.frame_shown(rect, now));
+                });
+            }
+            _ => {}
         }
     }
 
@@ -67,34 +171,104 @@ mod tests {
     use super::*;
 
     const SCREEN: Rect = Rect { x1: 0, y1: 0, x2: 1000, y2: 800 };
+    const WINDOW: DrawableId = DrawableId(7);
+    const BUFFER: DrawableId = DrawableId(8);
 
-    fn image(rect: Rect, more: bool) -> DrawRecord {
-        let (dst, hint) = (DrawableId::SCREEN, DrawHint::Image);
-        let kind = RecordKind::Draw { dst, rect, hint, alpha: Alpha::Opaque };
+    fn image(dst: DrawableId, rect: Rect, more: bool) -> DrawRecord {
+        let kind = RecordKind::Draw { dst, rect, hint: DrawHint::Image, alpha: Alpha::Opaque };
         DrawRecord { op: 1, more, window: 3, kind }
+    }
+
+    fn take(records: &mut FrameRecords, record: &DrawRecord) -> Option<Frame> {
+        let RecordKind::Draw { dst, rect, .. } = record.kind else { unreachable!() };
+        records.take_image(record, dst, &rect)
+    }
+
+    /// Copies these parts by a vector; the frames that are shown then.
+    fn copy(
+        records: &mut FrameRecords,
+        (src, dst): (DrawableId, DrawableId),
+        parts: &[Rect],
+        by: (i32, i32),
+    ) -> Vec<Rect> {
+        let mut shown = Vec::new();
+        for (number, part) in (1..).zip(parts) {
+            let more = number < parts.len();
+            records.take_copy((src, dst), (part, by), more, |rect| shown.push(*rect));
+        }
+        shown
     }
 
     #[test]
     fn all_visible_parts_of_an_image_are_one_frame() {
         let mut records = FrameRecords::default();
-        assert_eq!(records.take(&image(Rect::at(0, 0, 200, 200), false), SCREEN), None, "an icon");
-        assert_eq!(records.take(&image(Rect::at(0, 0, 200, 200), true), SCREEN), None);
-        let rest = image(Rect::at(300, 0, 200, 200), false);
-        assert_eq!(records.take(&rest, SCREEN), Some(Rect::at(0, 0, 500, 200)));
-        assert_eq!(records.take(&rest, SCREEN), None, "that was another op");
-        assert_eq!(records.take(&image(Rect::at(0, 0, 250, 250), true), SCREEN), None);
+        let (icon, screen) = (Rect::at(0, 0, 200, 200), DrawableId::SCREEN);
+        assert_eq!(take(&mut records, &image(screen, icon, false)), None, "an icon");
+        assert_eq!(take(&mut records, &image(screen, icon, true)), None);
+        let rest = image(screen, Rect::at(300, 0, 200, 200), false);
+        assert_eq!(take(&mut records, &rest), Some(Frame::Drawn(Rect::at(0, 0, 500, 200))));
+        assert_eq!(take(&mut records, &rest), None, "that was another op");
+        assert_eq!(take(&mut records, &image(screen, Rect::at(0, 0, 250, 250), true)), None);
         let next = DrawRecord { op: 2, ..rest };
-        assert_eq!(records.take(&next, SCREEN), None, "the rest of the other one was lost");
+        assert_eq!(take(&mut records, &next), None, "the rest of the other one was lost");
     }
 
     #[test]
-    fn only_images_are_frames() {
+    fn a_frame_in_a_pixmap_is_shown_where_a_compositor_copies_it() {
         let mut records = FrameRecords::default();
-        let mut fill = image(SCREEN, false);
-        if let RecordKind::Draw { hint, .. } = &mut fill.kind {
-            *hint = DrawHint::Solid(0);
+        let content = Rect::at(4, 20, 400, 300);
+        for _ in 0..2 {
+            assert_eq!(take(&mut records, &image(WINDOW, content, false)), Some(Frame::Hidden));
+            // All of the window with its frame into the buffer, and the damage to the screen.
+            let whole = Rect::at(100, 50, 408, 324);
+            assert_eq!(copy(&mut records, (WINDOW, BUFFER), &[whole], (100, 50)), []);
+            let place = content.translate(100, 50);
+            let shown = copy(&mut records, (BUFFER, DrawableId::SCREEN), &[SCREEN], (0, 0));
+            assert_eq!(shown, [place]);
+            let again = copy(&mut records, (BUFFER, DrawableId::SCREEN), &[SCREEN], (0, 0));
+            assert_eq!(again, [], "it was shown");
         }
-        assert_eq!(records.take(&fill, SCREEN), None);
-        assert_eq!(records.take(&image(SCREEN, false), SCREEN), Some(SCREEN));
+    }
+
+    #[test]
+    fn a_frame_behind_another_window_is_shown_in_parts() {
+        let mut records = FrameRecords::default();
+        take(&mut records, &image(WINDOW, Rect::at(0, 0, 400, 300), false));
+        let corner = [Rect::at(10, 10, 100, 100)];
+        let screen = (WINDOW, DrawableId::SCREEN);
+        assert_eq!(copy(&mut records, screen, &corner, (10, 10)), [], "a part that is no frame");
+        assert_eq!(copy(&mut records, (BUFFER, DrawableId::SCREEN), &[SCREEN], (10, 10)), []);
+        let parts = [Rect::at(10, 10, 400, 100), Rect::at(10, 110, 200, 200)];
+        assert_eq!(copy(&mut records, screen, &parts, (10, 10)), [Rect::at(10, 10, 400, 300)]);
+    }
+
+    #[test]
+    fn frames_of_two_windows_meet_in_one_buffer() {
+        let mut records = FrameRecords::default();
+        let (size, other) = (Rect::at(0, 0, 300, 300), DrawableId(9));
+        for _ in 0..3 {
+            take(&mut records, &image(WINDOW, size, false));
+            take(&mut records, &image(other, size, false));
+            let places = [Rect::at(10, 10, 300, 300), Rect::at(500, 10, 300, 300)];
+            assert_eq!(copy(&mut records, (WINDOW, BUFFER), &places[..1], (10, 10)), []);
+            assert_eq!(copy(&mut records, (other, BUFFER), &places[1..], (500, 10)), []);
+            let shown = copy(&mut records, (BUFFER, DrawableId::SCREEN), &[SCREEN], (0, 0));
+            assert_eq!(shown, places);
+        }
+    }
+
+    #[test]
+    fn few_frames_in_pixmaps_are_remembered() {
+        let mut records = FrameRecords::default();
+        let frame = Rect::at(0, 0, 300, 300);
+        for number in 1..=9 {
+            take(&mut records, &image(DrawableId(number), frame, false));
+            take(&mut records, &image(DrawableId(number), frame, false));
+        }
+        assert_eq!(records.pixmaps.len(), PIXMAP_FRAMES_MAX);
+        let mut shown = |number| {
+            copy(&mut records, (DrawableId(number), DrawableId::SCREEN), &[SCREEN], (0, 0)).len()
+        };
+        assert_eq!([5, 6, 9].map(&mut shown), [0, 1, 1]);
     }
 }
