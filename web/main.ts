@@ -3,6 +3,7 @@
 // Knows the page and the browser; never bytes of the protocol.
 
 import { Cursor } from "./display/cursor";
+import { Gamma, gammaOf } from "./display/gamma";
 import { LossyOverlay } from "./display/lossy";
 import { type Sizing, Stage } from "./display/stage";
 import { Engine } from "./engine/engine";
@@ -117,15 +118,15 @@ function handleMessage(message: FromEngine): void {
     case "buffering":
       status.setBuffering(message.buffering);
       break;
-    case "geometry":
+    case "geometry": {
       if (!pictured && connection !== undefined) status.show(connection, true);
       pictured = true;
-      lossy.resize(message.width, message.height);
-      stage.setPicture(
-        { size: { width: message.width, height: message.height }, part: message.part },
-        message.screen,
-      );
+      const { width, height, part, screen } = message;
+      lossy.resize(width, height);
+      gamma.setPicture(part);
+      stage.setPicture({ size: { width, height }, part }, screen);
       break;
+    }
     case "name":
       document.title = message.name === "" ? NAME : `${message.name} – ${NAME}`;
       break;
@@ -149,6 +150,9 @@ function handleMessage(message: FromEngine): void {
       break;
     case "cursorShow":
       cursor.setShown(message.shown);
+      break;
+    case "gamma":
+      gamma.show(message.areas);
       break;
     case "relativeWanted":
       input.capture.setWanted(message.wanted);
@@ -443,6 +447,11 @@ function missingFeature(): string | undefined {
 }
 
 const cursor = new Cursor(stageElement);
+const gamma = new Gamma({
+  canvas,
+  isOn: gammaOf(new URLSearchParams(location.search).get("gamma")),
+  cursorChanged: (channels) => cursor.setGamma(channels),
+});
 const lossy = new LossyOverlay(element("lossy"), (report) => send({ type: "reportLossy", report }));
 const stage = new Stage(
   {

@@ -11,14 +11,15 @@
 /* Raise the version with any change of a size, an offset or a meaning below. The driver refuses
  * every other version with an error message. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 6u
+#define THINC_ABI_VERSION 7u
 
 /* ---- the ring memfd -----------------------------------------------------------------------------
  *      0  header: constants, positions, counters, geometry, video ports   one page
  *   4096  cursor block: 64 bytes, then 256 x 256 premultiplied ARGB, or pixels of two colours
- * 270336  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
- * 278528  records: 32768 of 64 bytes
- * 2375680 end
+ * 270336  gamma block: 16 bytes, then one table for each output
+ * 286720  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
+ * 294912  records: 32768 of 64 bytes
+ * 2392064 end
  * The driver writes all fields except `tail`, `reader_sleeping`, `want_offscreen`, `want_video` and
  * `frame_rate`, which the reader writes; of these the driver clears only `reader_sleeping`. The
  * reader also clears the dirty bits that it takes. */
@@ -31,13 +32,15 @@
 #define THINC_SCREEN_AREA_MAX (64u * 1024u * 1024u)
 #define THINC_OUTPUTS 16u
 #define THINC_CURSOR_MAX 256u
+#define THINC_GAMMA_ENTRIES 256u /* of each channel's table: as many as it has values */
 /* Frames a second, of the clock that whole images in a row are held to. */
 #define THINC_FRAME_RATE_MIN 10u
 #define THINC_FRAME_RATE_MAX 60u
 #define THINC_CURSOR_OFFSET 4096u
-#define THINC_DIRTY_OFFSET 270336u
-#define THINC_RECORDS_OFFSET 278528u
-#define THINC_RING_BYTES 2375680u
+#define THINC_GAMMA_OFFSET 270336u
+#define THINC_DIRTY_OFFSET 286720u
+#define THINC_RECORDS_OFFSET 294912u
+#define THINC_RING_BYTES 2392064u
 
 /* ---- the video memfd: two buffers for each port, frame n in buffer n % 2 ------------------------
  * Planes as in section 9 of doc/protocol.md: luma, blue, red, one after another, rows without gaps,
@@ -161,6 +164,23 @@ enum thinc_cursor_pixel {
     THINC_CURSOR_FORE = 2,
 };
 
+/* What the pixels of one output become when they are shown, as RandR's ramps say: the upper 8 bits
+ * of their 16. */
+struct thinc_gamma_table {
+    int32_t x, y; /* of the output, in the screen */
+    uint32_t width, height;
+    uint8_t red[THINC_GAMMA_ENTRIES], green[THINC_GAMMA_ENTRIES], blue[THINC_GAMMA_ENTRIES];
+};
+
+struct thinc_gamma {
+    uint32_t seq;    /* as in thinc_geometry */
+    uint32_t serial; /* counts changes of this block */
+    /* Entries of tables[] in use, one for each enabled output; 0: no output changes any colour. */
+    uint32_t count;
+    uint32_t reserved;
+    struct thinc_gamma_table tables[THINC_OUTPUTS];
+};
+
 /* What X clients do with the pointer. From this the session concludes whether one of them wants
  * relative motion. */
 enum thinc_pointer_use {
@@ -188,6 +208,7 @@ enum thinc_kind {
     THINC_BARRIER = 10,
     THINC_INPUT = 11,         /* a key or button press was delivered */
     THINC_VIDEO_STOPPED = 12, /* port arg[0] shows no frame until the next one */
+    THINC_GAMMA = 13,         /* the gamma block changed */
 };
 
 enum thinc_hint {
@@ -321,6 +342,9 @@ THINC_AT(thinc_cursor, two_colors, 40);
 THINC_AT(thinc_cursor, use, 52);
 THINC_AT(thinc_cursor, argb, 64);
 THINC_SIZE(thinc_cursor, 64 + THINC_CURSOR_MAX * THINC_CURSOR_MAX * 4);
+THINC_AT(thinc_gamma, tables, 16);
+THINC_AT(thinc_gamma_table, red, 16);
+THINC_SIZE(thinc_gamma_table, 16 + 3 * THINC_GAMMA_ENTRIES);
 THINC_AT(thinc_record, window, 12);
 THINC_AT(thinc_record, x1, 24);
 THINC_AT(thinc_record, dx, 40);
@@ -333,8 +357,10 @@ THINC_SIZE(thinc_framebuffer, 32);
 THINC_SIZE(thinc_hello, 48);
 THINC_SIZE(thinc_error, 256);
 THINC_SIZE(thinc_input, 32);
-_Static_assert(THINC_CURSOR_OFFSET + sizeof(struct thinc_cursor) <= THINC_DIRTY_OFFSET,
+_Static_assert(THINC_CURSOR_OFFSET + sizeof(struct thinc_cursor) <= THINC_GAMMA_OFFSET,
                "cursor block");
+_Static_assert(THINC_GAMMA_OFFSET + sizeof(struct thinc_gamma) <= THINC_DIRTY_OFFSET,
+               "gamma block");
 _Static_assert(THINC_DIRTY_OFFSET + THINC_TILES_ACROSS * THINC_TILES_ACROSS / 8 ==
                    THINC_RECORDS_OFFSET,
                "dirty tiles");

@@ -79,7 +79,12 @@ static void crtc_set_origin(xf86CrtcPtr crtc, int x, int y) {
 }
 
 static Bool crtc_nothing(xf86CrtcPtr crtc) { return FALSE; }
-static void crtc_gamma(xf86CrtcPtr crtc, CARD16 *red, CARD16 *green, CARD16 *blue, int size) {}
+
+/* X has stored the ramps in the CRTC. */
+static void crtc_gamma(xf86CrtcPtr crtc, CARD16 *red, CARD16 *green, CARD16 *blue, int size) {
+    changed = true;
+}
+
 static void crtc_destroy(xf86CrtcPtr crtc) {}
 
 static const xf86CrtcFuncsRec crtc_funcs = {
@@ -216,7 +221,22 @@ bool randr_pre_init(ScrnInfoPtr scrn, uint32_t width, uint32_t height) {
     return xf86InitialConfiguration(scrn, TRUE);
 }
 
-/* Writes the geometry block from X's state, so that changes by X clients count as well. */
+static void publish_geometry(struct thinc_geometry *shared, struct thinc_geometry now,
+                             bool always) {
+    now.seq = shared->seq;
+    now.serial = shared->serial;
+    if (!always && memcmp(&now, shared, sizeof now) == 0)
+        return;
+    block_begin(&shared->seq);
+    now.seq = shared->seq;
+    now.serial++;
+    *shared = now;
+    block_end(&shared->seq);
+    ring_publish_event(THINC_GEOMETRY, 0, (uint32_t[2]){thinc.fb_generation, 0}, 0);
+}
+
+/* Writes the geometry and gamma blocks from X's state, so that changes by X clients count as
+ * well. */
 void randr_publish(bool always) {
     struct thinc_geometry *shared = ring_geometry();
     if (!shared || !thinc.scrn ||
@@ -231,6 +251,7 @@ void randr_publish(bool always) {
         .stride_bytes = thinc.fb_stride,
         .leds = leds,
     };
+    xf86CrtcPtr enabled[THINC_OUTPUTS];
     for (int i = 0; i < config->num_crtc && i < (int)THINC_OUTPUTS; i++) {
         xf86CrtcPtr crtc = config->crtc[i];
         if (!crtc->enabled)
@@ -238,6 +259,7 @@ void randr_publish(bool always) {
         /* A monitor that pans over an area is that area to X clients. */
         const BoxRec *area = &crtc->panningTotalArea;
         bool pans = area->x2 > area->x1 && area->y2 > area->y1;
+        enabled[now.output_count] = crtc;
         now.outputs[now.output_count++] = (struct thinc_output){
             .x = pans ? area->x1 : crtc->x,
             .y = pans ? area->y1 : crtc->y,
@@ -247,16 +269,8 @@ void randr_publish(bool always) {
             .mm_height = wanted[i].mm_height,
         };
     }
-    now.seq = shared->seq;
-    now.serial = shared->serial;
-    if (!always && memcmp(&now, shared, sizeof now) == 0)
-        return;
-    block_begin(&shared->seq);
-    now.seq = shared->seq;
-    now.serial++;
-    *shared = now;
-    block_end(&shared->seq);
-    ring_publish_event(THINC_GEOMETRY, 0, (uint32_t[2]){thinc.fb_generation, 0}, 0);
+    publish_geometry(shared, now, always);
+    gamma_publish(now.outputs, enabled, now.output_count);
 }
 
 /* ---- the whole configuration of the screen --------------------------------------------------- */

@@ -118,6 +118,9 @@ struct thinc_geometry *ring_geometry(void) {
 struct thinc_cursor *ring_cursor(void) {
     return ring.base ? (struct thinc_cursor *)(ring.base + THINC_CURSOR_OFFSET) : NULL;
 }
+struct thinc_gamma *ring_gamma(void) {
+    return ring.base ? (struct thinc_gamma *)(ring.base + THINC_GAMMA_OFFSET) : NULL;
+}
 
 bool ring_wants_offscreen(void) {
     return __atomic_load_n(&ring.header->want_offscreen, __ATOMIC_RELAXED) != 0;
@@ -298,8 +301,8 @@ static void publish_event(struct thinc_record record) {
     if (!ring.base)
         return;
     if (!may_publish(1)) {
-        /* Only the record is lost: cursor, geometry and input state are in the header, and pixmaps
-         * are announced again. */
+        /* Only the record is lost: cursor, geometry, gamma and input state are in blocks, and
+         * pixmaps are announced again. */
         overflow(1);
         return;
     }

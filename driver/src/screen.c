@@ -246,7 +246,7 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     xf86SetBlackWhitePixels(screen);
     xf86SetBackingStore(screen);
     if (!cursor_init(screen) || !xf86CrtcScreenInit(screen) || !miCreateDefColormap(screen) ||
-        !video_init(screen) || !randr_init() || !pace_init(thinc.pace)) {
+        !gamma_init(screen) || !video_init(screen) || !randr_init() || !pace_init(thinc.pace)) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }

@@ -149,6 +149,7 @@ void ring_block(bool will_sleep); /* from the BlockHandler */
 struct thinc_cursor *
 ring_cursor(void); /* the block in shared memory; NULL while no session is attached */
 struct thinc_geometry *ring_geometry(void);
+struct thinc_gamma *ring_gamma(void);
 struct thinc_header *ring_header(void);
 /* Sealed against resizing, and with these seals; -1 and errno. */
 int thinc_memfd(const char *name, size_t bytes, int seals);
@@ -221,8 +222,12 @@ bool randr_init(void); /* once X has reset its callbacks */
 /* NULL if applied, otherwise an error message. */
 const char *randr_apply(const struct thinc_output *outputs, uint32_t count);
 void randr_changed(void);        /* outputs or LEDs: published at the next BlockHandler */
-void randr_publish(bool always); /* writes the geometry block and its record */
+void randr_publish(bool always); /* writes the geometry and gamma blocks and their records */
 void randr_set_leds(uint32_t leds);
+
+bool gamma_init(ScreenPtr screen); /* once there is a default colormap */
+/* Writes the gamma block and its record if the tables of these outputs have changed. */
+void gamma_publish(const struct thinc_output *outputs, const xf86CrtcPtr *crtcs, uint32_t count);
 
 bool screen_framebuffer(
     uint32_t width,

@@ -11,6 +11,7 @@ use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Compression, Encoding};
 use thinc_protocol::device_auth::{AuthChallenge, DeviceAuth};
 use thinc_protocol::framing::{Deframer, MessageFrame};
+use thinc_protocol::gamma::{GammaArea, GammaTable, WHOLE_SCREEN};
 use thinc_protocol::limits::{
     CACHE_TOKEN_BYTES, PREAUTH_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX,
     VIEWER_MESSAGE_BYTES_MAX,
@@ -104,7 +105,7 @@ pub fn draw_record(input: &[u8]) {
 
 /// One record of each kind, with a rectangle that fits.
 pub fn draw_record_seeds() -> Vec<Vec<u8>> {
-    (1..=11u8)
+    (1..=13u8)
         .map(|kind| {
             let mut bytes = vec![0; RECORD_BYTES];
             bytes[8] = kind;
@@ -400,6 +401,10 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Displays(vec![Rect::at(0, 0, 640, 768), Rect::at(640, 0, 384, 768)]),
         SessionMessage::CursorMove { x: 5, y: 600 },
         SessionMessage::RelativeWanted(true),
+        SessionMessage::Gamma(vec![
+            GammaArea { rect: Rect::at(0, 0, 640, 768), table: GammaTable::default() },
+            GammaArea { rect: WHOLE_SCREEN, table: GammaTable { channels: [[200; 256]; 3] } },
+        ]),
         SessionMessage::People(People {
             own: 1,
             people: vec![

@@ -60,12 +60,17 @@ fn a_flood_that_overflows_the_ring_leaves_the_screen_complete() -> Outcome {
         .client("xsetroot")
         .args(["-mod", "5", "7", "-fg", "#204060", "-bg", "#a0c0e0"])
         .status()?;
+    // Nothing has said that there is room again: their records are missing as well.
+    let darker = ["--output", "THINC-0", "--mode", "640x480", "--brightness", "0.5"];
+    let changed = desktop.client("xrandr").args(darker).status()?;
     Command::new("kill").args(["-CONT", &session]).status()?;
-    assert!(drawn.success() && left.success(), "the flood was drawn");
+    assert!(drawn.success() && left.success() && changed.success(), "the flood was drawn");
     assert!(desktop.ring_overflows()? > 0, "the flood was more than the ring holds");
     desktop.assert_identical("after the ring was overrun")?;
-    assert!(desktop.view()?.colors() >= 2, "the root's pattern is there");
-    Ok(())
+    let view = desktop.view()?;
+    assert!(view.colors() >= 2, "the root's pattern is there");
+    assert_eq!((view.width, view.height), (640, 480));
+    desktop.viewer.say("wait-gamma 0 0 ffffff 7f7f7f").map(drop)
 }
 
 #[test]

@@ -19,6 +19,8 @@ export class Cursor {
   private scale = 1;
   private image: CursorImage | undefined;
   private shown = true;
+  /** What its colours are shown as: 256 values of red, green and blue; undefined: as they are. */
+  private channels: Uint8Array | undefined;
   /** Replaces an image that the browser would refuse. */
   private readonly large = document.createElement("canvas");
   private largeUsed = false;
@@ -50,6 +52,12 @@ export class Cursor {
     this.update();
   }
 
+  setGamma(channels: Uint8Array | undefined): void {
+    if (channels === undefined && this.channels === undefined) return;
+    this.channels = channels;
+    this.update();
+  }
+
   setShown(shown: boolean): void {
     this.shown = shown;
     this.update();
@@ -67,7 +75,7 @@ export class Cursor {
   }
 
   private update(): void {
-    const image = this.image;
+    const image = this.image && shownAs(this.image, this.channels);
     this.largeUsed = false;
     this.large.hidden = true;
     if (image === undefined) {
@@ -100,6 +108,15 @@ export class Cursor {
     const [x, y] = [this.at.x - image.hotX / ratio, this.at.y - image.hotY / ratio];
     this.large.style.transform = `translate(${x}px, ${y}px)`;
   }
+}
+
+/** The image in the colours that it is shown in. */
+function shownAs(image: CursorImage, channels: Uint8Array | undefined): CursorImage {
+  if (channels === undefined) return image;
+  const rgba = image.rgba.map((value, at) =>
+    at % 4 === 3 ? value : (channels[(at % 4) * 256 + value] ?? value),
+  );
+  return { ...image, rgba };
 }
 
 function cursorOf(image: CursorImage, ratio: number): string {

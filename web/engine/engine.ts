@@ -364,6 +364,7 @@ export class Engine {
         break;
       }
       case "cursorShow":
+      case "gamma":
       case "people":
       case "invitations":
       case "shared":

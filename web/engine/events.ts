@@ -8,6 +8,7 @@ import type {
   ClipboardPolicy,
   ClipFailure,
   ClipFormat,
+  GammaArea,
   Invitation,
   MicrophoneFormat,
   Person,
@@ -45,6 +46,7 @@ export type DecoderEvent =
   /** What was drawn together is complete. */
   | { type: "frameEnd"; relativeWanted: boolean }
   | { type: "relativeWanted"; wanted: boolean }
+  | { type: "gamma"; areas: GammaArea[] }
   | { type: "people"; own: number; people: Person[] }
   | { type: "invitations"; invitations: Invitation[] }
   | ({ type: "shared" } & Shared)
@@ -118,6 +120,11 @@ export class EventCalls {
           return { type: "notice", text: this.memory.text(), brief: false };
         case 40:
           return { type: "notice", text: this.memory.text(), brief: true };
+        case 41: {
+          const at = this.calls.viewer_image_at();
+          const bytes = this.memory.bytes(at, this.calls.viewer_image_bytes());
+          return { type: "gamma", areas: gammaOf(bytes) };
+        }
         case 15:
           return { type: "invitations", invitations: invitationsOf(this.memory.text()) };
         case 16:
@@ -160,6 +167,18 @@ export class EventCalls {
     this.calls.viewer_clip_forget();
     return bytes;
   }
+}
+
+/** Bytes of an area of gamma: its rectangle, and three tables. */
+const GAMMA_BYTES = 16 + 3 * 256;
+
+/** The words of areas, as `EventKind::Gamma` has them. */
+function gammaOf(bytes: Uint8Array<ArrayBuffer>): GammaArea[] {
+  return Array.from({ length: bytes.length / GAMMA_BYTES }, (_, index) => {
+    const at = index * GAMMA_BYTES;
+    const [x = 0, y = 0, width = 0, height = 0] = new Int32Array(bytes.buffer, at, 4);
+    return { rect: { x, y, width, height }, channels: bytes.slice(at + 16, at + GAMMA_BYTES) };
+  });
 }
 
 /** The lines of a list of people, as `EventKind::People` has them. */

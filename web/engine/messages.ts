@@ -151,6 +151,13 @@ export interface Person {
   pointer: boolean;
 }
 
+/** What the colours of a part of the session's screen are shown as. */
+export interface GammaArea {
+  rect: Rect;
+  /** 256 values of red, then of green, then of blue. */
+  channels: Uint8Array;
+}
+
 /** Where a viewer's pointer is, in pixels of the session's screen. */
 export interface PersonPointer {
   number: number;
@@ -354,6 +361,8 @@ export type FromEngine =
   | { type: "cursorShow"; shown: boolean }
   /** Whether an application wants to know how far the pointer moves, and not where it is. */
   | { type: "relativeWanted"; wanted: boolean }
+  /** What the screen's colours are shown as; of several tables at a place the first counts. */
+  | { type: "gamma"; areas: GammaArea[] }
   /** Who shows the session now, and this viewer's number. */
   | { type: "people"; own: number; people: Person[] }
   /** Those that this viewer's user can revoke, the oldest first. */

@@ -50,7 +50,11 @@ test("a picture has its size, its pixels and its damage", async () => {
     { type: "geometry", width: 16, height: 8, screen, part },
   ]);
   const update = message.update(1, 1, [draw.fill(2, 1, 3, 4, 0x102030)]);
-  assert.deepEqual(eventsOf(decoder, update), [{ type: "frameEnd", relativeWanted: false }]);
+  assert.deepEqual(eventsOf(decoder, update), [
+    // The session has said nothing else.
+    { type: "gamma", areas: [] },
+    { type: "frameEnd", relativeWanted: false },
+  ]);
   assert.deepEqual([decoder.width, decoder.height], [16, 8]);
   assert.deepEqual([...decoder.rgba(2, 1, 1, 1)], [0x10, 0x20, 0x30, 255]);
   assert.deepEqual([...decoder.screen().subarray(4 * 18, 4 * 18 + 4)], [0x30, 0x20, 0x10, 255]);
@@ -58,6 +62,11 @@ test("a picture has its size, its pixels and its damage", async () => {
   assert.ok(decoder.takeDamage().length >= 4);
   assert.deepEqual([decoder.damaged, decoder.takeDamage().length], [false, 0]);
 });
+
+/** Three of gamma: as it is, inverted, and without any order. */
+const TABLES = [(v) => v, (v) => 255 - v, (v) => (v * 101) % 256].map((of) =>
+  Array.from({ length: 256 }, (_, value) => of(value)),
+);
 
 test("what the session says in words and numbers arrives as it was said", async () => {
   const decoder = await greeted();
@@ -68,6 +77,16 @@ test("what the session says in words and numbers arrives as it was said", async 
     [message.soundPlayers(["a", "b"]), { type: "players", names: ["a", "b"] }],
     [message.soundPlayers([]), { type: "players", names: [] }],
     [message.relativeWanted(true), { type: "relativeWanted", wanted: true }],
+    [message.gamma([]), { type: "gamma", areas: [] }],
+    [
+      message.gamma([{ rect: [1, 2, 3, 4], channels: TABLES }]),
+      {
+        type: "gamma",
+        areas: [
+          { rect: { x: 1, y: 2, width: 3, height: 4 }, channels: Uint8Array.from(TABLES.flat()) },
+        ],
+      },
+    ],
     [message.cursorShow(false), { type: "cursorShow", shown: false }],
     [
       message.clipPolicy(2),

@@ -46,6 +46,17 @@ const frame = (kind, ...body) => {
 const rect = (x, y, width, height) =>
   Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
+/** A channel of a gamma table: increases of up to 2 in two bits, others as a byte behind them. */
+function gammaChannel(values) {
+  const [codes, escapes] = [Buffer.alloc(64), []];
+  for (let index = 0; index < 255; index += 1) {
+    const increase = (values[index + 1] - values[index] + 256) % 256;
+    codes[index >> 2] |= Math.min(increase, 3) << (2 * (index % 4));
+    if (increase >= 3) escapes.push(increase);
+  }
+  return Buffer.concat([Buffer.from([values[0]]), codes, Buffer.from(escapes)]);
+}
+
 export const message = {
   /**
    * `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files, 256
@@ -113,6 +124,15 @@ export const message = {
     ),
   /** `bits`: 1 to the session, 2 to the viewer. */
   clipPolicy: (bits) => frame(0x26, Buffer.from([bits])),
+  /** `areas`: rect as [x, y, width, height], and channels as three lists of 256 values. */
+  gamma: (areas) =>
+    frame(
+      0x1c,
+      varint(areas.length),
+      ...areas.map(({ rect: edges, channels }) =>
+        Buffer.concat([...edges.map(varint), ...channels.map(gammaChannel)]),
+      ),
+    ),
   relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>

@@ -38,6 +38,7 @@ const FILES = [
   "sound",
   "microphone",
   "quality",
+  "gamma",
   "zoom",
   "monitor",
   "clipboard",

@@ -13,6 +13,7 @@ pub mod device_auth;
 pub mod file;
 pub mod file_bundle;
 pub mod framing;
+pub mod gamma;
 pub mod limits;
 pub mod microphone;
 pub mod parity;

@@ -9,6 +9,7 @@ use crate::clip_policy::ClipDirections;
 use crate::command::Compression;
 use crate::file::FileMessage;
 use crate::framing::{MessageFrame, put_message, put_message_parts};
+use crate::gamma::{GammaArea, decode_areas, encode_areas};
 use crate::limits::{
     CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, NOTICE_BYTES_MAX,
     TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
@@ -46,6 +47,9 @@ pub enum SessionMessage<'a> {
     },
     /// Shows or hides the cursor; its image stays.
     CursorShow(bool),
+    /// What the screen's colours are shown as from now on, and nowhere else: at most
+    /// `DISPLAYS_MAX` tables, none at first; to a viewer with `ViewerCaps::GAMMA`.
+    Gamma(Vec<GammaArea>),
     /// Whether an application wants to know how far the user moves the pointer, and not where it
     /// is; to a viewer with `ViewerCaps::RELATIVE`.
     RelativeWanted(bool),
@@ -297,6 +301,7 @@ mod kind {
     pub(super) const SOUND: u8 = 0x18;
     pub(super) const SOUND_PLAYERS: u8 = 0x19;
     pub(super) const MIC_WANT: u8 = 0x1b;
+    pub(super) const GAMMA: u8 = 0x1c;
     pub(super) const PEOPLE: u8 = 0x20;
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
@@ -345,6 +350,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x18 SOUND        see `SoundPacket`
     /// 0x19 SOUND PLAYERS   count varint | for each: name text
     /// 0x1b MIC WANT     see `MicrophoneWant`
+    /// 0x1c GAMMA        see `gamma::encode_areas`
     /// 0x20 PEOPLE       own number varint | count varint | for each: number varint |
     ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
@@ -429,6 +435,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::ClipPolicy(directions) => {
                 put_message(out, kind::CLIP_POLICY, |out| out.push(directions.bits()))
+            }
+            SessionMessage::Gamma(areas) => {
+                put_message(out, kind::GAMMA, |out| encode_areas(areas, out))
             }
             SessionMessage::Pong(number) => {
                 put_message(out, kind::PONG, |out| put_varint(out, u64::from(*number)))
@@ -538,6 +547,7 @@ impl<'a> SessionMessage<'a> {
                 SessionMessage::MicrophoneWant(MicrophoneWant::decode_body(&mut reader)?),
                 "a wanted microphone",
             ),
+            kind::GAMMA => (SessionMessage::Gamma(decode_areas(&mut reader)?), "gamma tables"),
             kind::PEOPLE => {
                 (SessionMessage::People(People::decode_body(&mut reader)?), "a list of people")
             }

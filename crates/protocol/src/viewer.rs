@@ -205,7 +205,7 @@ impl ViewerCaps {
     /// Accepts `BriefNotice`.
     pub const BRIEF_NOTICE: u32 = 1 << 24;
     /// Shows what draws the session's 3D programs: `SessionMessage::Graphics`.
-    pub const GRAPHICS: u32 = 1 << 25;
+    pub const GRAPHICS: u32 = 1 << 26;
     /// Accepts `Invitations`, and may send `ShareAction::Revoke` once it got them.
     pub const INVITATIONS: u32 = 1 << 15;
     /// Accepts `Name`.
@@ -225,6 +225,8 @@ impl ViewerCaps {
     pub const MICROPHONE: u32 = 1 << 22;
     /// Prints what programs of the session print: accepts offers of files for that.
     pub const PRINTS: u32 = 1 << 23;
+    /// Shows colours as the session wants them: accepts `Gamma`.
+    pub const GAMMA: u32 = 1 << 25;
 }
 
 /// Acknowledges updates.

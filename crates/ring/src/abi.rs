@@ -5,7 +5,7 @@
 pub(crate) const MAGIC: u32 = 0x434e_4854;
 /// Version of everything that driver and session share. A trace names it too, because it holds
 /// records.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 pub(crate) const RECORDS: u64 = 32768;
 /// Bytes of one record.
@@ -62,15 +62,24 @@ pub(crate) const VIDEO_BUFFER_BYTES: usize = 134_217_728;
 /// The cursor block: 16 words, then the image.
 pub(crate) const CURSOR: usize = 4096;
 pub(crate) const CURSOR_WORDS: usize = 16;
-pub(crate) const DIRTY: usize = 270_336;
+
+/// The gamma block: 4 words, then the tables, each of 4 words and 3 times [`GAMMA_ENTRIES`] bytes.
+pub(crate) const GAMMA: usize = 270_336;
+pub(crate) const GAMMA_TABLES_WORD: usize = 4;
+pub(crate) const GAMMA_TABLE_WORDS: usize = 4 + 3 * GAMMA_ENTRIES / 4;
+/// Entries of one channel of a gamma table.
+pub const GAMMA_ENTRIES: usize = 256;
+
+pub(crate) const DIRTY: usize = 286_720;
 pub(crate) const DIRTY_WORDS: usize = TILES_ACROSS * TILES_ACROSS / 64;
-pub(crate) const RECORDS_AT: usize = 278_528;
-pub(crate) const RING_BYTES: usize = 2_375_680;
+pub(crate) const RECORDS_AT: usize = 294_912;
+pub(crate) const RING_BYTES: usize = 2_392_064;
 
 const _: () = assert!(GEOMETRY + GEOMETRY_WORDS * 4 <= VIDEO);
 const _: () = assert!(VIDEO + VIDEO_PORTS as usize * VIDEO_BLOCK_WORDS * 4 <= CURSOR);
 const _: () = assert!(GEOMETRY_OUTPUTS_WORD + OUTPUTS_MAX * OUTPUT_WORDS == GEOMETRY_WORDS);
-const _: () = assert!(CURSOR + CURSOR_WORDS * 4 + (CURSOR_MAX * CURSOR_MAX * 4) as usize <= DIRTY);
+const _: () = assert!(CURSOR + CURSOR_WORDS * 4 + (CURSOR_MAX * CURSOR_MAX * 4) as usize <= GAMMA);
+const _: () = assert!(GAMMA + (GAMMA_TABLES_WORD + OUTPUTS_MAX * GAMMA_TABLE_WORDS) * 4 <= DIRTY);
 const _: () = assert!(DIRTY + DIRTY_WORDS * 8 == RECORDS_AT);
 const _: () = assert!(RECORDS_AT + RECORDS as usize * RECORD_BYTES == RING_BYTES);
 const _: () = assert!(TILES_ACROSS * TILE as usize == SCREEN_MAX as usize);
@@ -123,6 +132,8 @@ mod tests {
         assert_eq!(defined("THINC_FRAME_RATE_MIN"), u64::from(super::FRAME_RATE_MIN));
         assert_eq!(defined("THINC_FRAME_RATE_MAX"), u64::from(super::FRAME_RATE_MAX));
         assert_eq!(defined("THINC_CURSOR_OFFSET"), super::CURSOR as u64);
+        assert_eq!(defined("THINC_GAMMA_ENTRIES"), super::GAMMA_ENTRIES as u64);
+        assert_eq!(defined("THINC_GAMMA_OFFSET"), super::GAMMA as u64);
         assert_eq!(defined("THINC_DIRTY_OFFSET"), super::DIRTY as u64);
         assert_eq!(defined("THINC_RECORDS_OFFSET"), super::RECORDS_AT as u64);
         assert_eq!(defined("THINC_RING_BYTES"), super::RING_BYTES as u64);

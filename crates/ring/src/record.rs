@@ -160,6 +160,8 @@ pub enum RecordKind {
         /// Of the framebuffer.
         generation: u32,
     },
+    /// The gamma block changed: outputs show other colours, or moved.
+    Gamma,
     /// The port shows no frame until the next one: its window is gone or hidden, or its X
     /// client stopped it.
     VideoStopped {
@@ -225,6 +227,7 @@ const KIND_OVERFLOW: u8 = 9;
 const KIND_BARRIER: u8 = 10;
 const KIND_INPUT: u8 = 11;
 const KIND_VIDEO_STOPPED: u8 = 12;
+const KIND_GAMMA: u8 = 13;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_OVER: u8 = 2;
@@ -310,6 +313,7 @@ impl DrawRecord {
             KIND_PIXMAP_DESTROY => RecordKind::PixmapDestroy { id: dst },
             KIND_CURSOR => RecordKind::Cursor,
             KIND_GEOMETRY => RecordKind::Geometry { generation: arg(0) },
+            KIND_GAMMA => RecordKind::Gamma,
             KIND_IDLE => RecordKind::Idle,
             KIND_YIELD => RecordKind::Yield,
             KIND_OVERFLOW => RecordKind::Overflow,
@@ -425,8 +429,8 @@ mod tests {
             Err(RecordError::Kind(0))
         );
         assert_eq!(
-            DrawRecord::parse(&bytes(13, 0, [0; 4], [0, 0], [0; 4])),
-            Err(RecordError::Kind(13))
+            DrawRecord::parse(&bytes(14, 0, [0; 4], [0, 0], [0; 4])),
+            Err(RecordError::Kind(14))
         );
         assert_eq!(
             DrawRecord::parse(&bytes(12, 0, [0; 4], [0, 0], [16, 0, 0, 0])),

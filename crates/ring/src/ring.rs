@@ -10,6 +10,7 @@ use rustix::net::SendFlags;
 use thinc_region::Rect;
 
 use crate::abi;
+use crate::gamma::{self, OutputGamma};
 use crate::mapping::{Access, Mapping, MappingError};
 use crate::record::{DrawRecord, RecordError};
 use crate::video::{self, VideoInfo, VideoMemory};
@@ -353,6 +354,12 @@ impl Ring {
             }
         });
         geometry.unwrap_or_default()
+    }
+
+    /// What X clients have set for the outputs: a table for each, or none if no output changes a
+    /// colour. None: X was writing it all the while, and says so afterwards.
+    pub fn gamma(&self) -> Option<Vec<OutputGamma>> {
+        gamma::read(&self.mapping)
     }
 
     /// Lock keys of the X keyboard: bit 0 caps, 1 num, 2 scroll.

@@ -4,5 +4,6 @@
 
 pub(crate) mod displays;
 pub(crate) mod drawable;
+pub(crate) mod gamma;
 pub(crate) mod translate;
 pub(crate) mod view;

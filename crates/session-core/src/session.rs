@@ -29,6 +29,7 @@ use thinc_files::FilesPolicy;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::ClipMessage;
 use thinc_protocol::file::FileMessage;
+use thinc_protocol::gamma::GammaArea;
 use thinc_protocol::limits::SCREEN_AREA_MAX;
 use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
 use thinc_protocol::viewer::{KeyboardLayout, ViewerHello, ViewerMessage};
@@ -51,6 +52,7 @@ use crate::queue::command_queue::Echo;
 use crate::queue::scheduler::Scheduling;
 use crate::rights::Rights;
 use crate::screen::displays::Arrangement;
+use crate::screen::gamma::ScreenGamma;
 use crate::screen::view::Transform;
 use crate::viewer::{SessionContext, Viewer, ViewerId, ViewerStats, Violation};
 
@@ -143,6 +145,7 @@ pub struct Session {
     screen: Screen,
     viewers: Viewers,
     pointer: Pointer,
+    gamma: ScreenGamma,
     input_tracker: InputTracker,
     clipboard: ClipboardHub,
     files: FilesPolicy,
@@ -185,6 +188,7 @@ impl Session {
             config,
             viewers: Viewers::new(),
             pointer: Pointer { shown: true, ..Pointer::default() },
+            gamma: ScreenGamma::default(),
             input_tracker: InputTracker::default(),
             clipboard: ClipboardHub::new(ClipboardPolicy::OFF),
             files: FilesPolicy::OFF,
@@ -238,8 +242,8 @@ impl Session {
         }
     }
 
-    /// Takes one record of the ring. For `Overflow`, `Geometry` and `Cursor` records the shell
-    /// makes their own calls as well.
+    /// Takes one record of the ring. For `Overflow`, `Geometry`, `Gamma` and `Cursor` records the
+    /// shell makes their own calls as well.
     pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
         self.now = self.now.max(now);
         let (screen, mut to) = self.screen();
@@ -266,6 +270,7 @@ impl Session {
             | RecordKind::PixmapDestroy { .. }
             | RecordKind::Cursor
             | RecordKind::Geometry { .. }
+            | RecordKind::Gamma
             | RecordKind::Yield
             | RecordKind::Overflow => {}
         }
@@ -316,6 +321,12 @@ impl Session {
             viewer.input.pointer_at = Some((x, y));
             viewer.cursor_changes().at = true;
         }
+    }
+
+    /// The monitors' colours are shown by these tables, one for each monitor, or none if no monitor
+    /// changes a colour: at the start, and after each change.
+    pub fn handle_gamma(&mut self, monitors: Vec<GammaArea>) {
+        self.gamma.set(monitors);
     }
 
     /// The cursor is shown or hidden.
@@ -379,6 +390,7 @@ impl Session {
             size: self.screen.size,
             idle: self.screen.is_idle(),
             pointer: &self.pointer,
+            gamma: &self.gamma,
             drawables: self.screen.drawables(),
             scheduling: self.config.scheduling,
             lossy: self.config.lossy,

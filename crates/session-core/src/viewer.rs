@@ -47,6 +47,7 @@ use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::queue::scheduler::{ITEM_AGE_MAX, Scheduling};
 use crate::rights::Rights;
 use crate::screen::drawable::Drawables;
+use crate::screen::gamma::ScreenGamma;
 use crate::session::Rendered;
 use crate::video::VideoStats;
 
@@ -183,6 +184,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) size: Size,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
+    pub(crate) gamma: &'a ScreenGamma,
     pub(crate) drawables: &'a Drawables,
     pub(crate) scheduling: Scheduling,
     pub(crate) lossy: LossyPolicy,
@@ -594,6 +596,7 @@ pub(crate) mod tests {
             size: SCREEN,
             idle: false,
             pointer: &Pointer::default(),
+            gamma: &ScreenGamma::default(),
             drawables: &Drawables::new(SCREEN),
             scheduling: Scheduling::ShortestFirst,
             lossy: LossyPolicy::Never,

@@ -101,7 +101,8 @@ impl Shell {
                 }
                 SessionMessage::CursorMove { .. } => Received::CursorMove,
                 SessionMessage::CursorShow(shown) => Received::CursorShow(shown),
-                SessionMessage::RelativeWanted(_)
+                SessionMessage::Gamma(_)
+                | SessionMessage::RelativeWanted(_)
                 | SessionMessage::People(_)
                 | SessionMessage::Shared(_)
                 | SessionMessage::Invitations(_)

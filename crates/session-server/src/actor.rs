@@ -156,6 +156,7 @@ impl Actor {
             }
         }
         driver.handle_cursor(&mut core, encoder.encoder());
+        driver.handle_gamma(&mut core);
         Ok(Actor {
             core,
             driver,

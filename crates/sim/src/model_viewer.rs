@@ -235,6 +235,7 @@ impl ModelViewer {
             | SessionMessage::CursorColor(_)
             | SessionMessage::CursorMove { .. }
             | SessionMessage::CursorShow(_)
+            | SessionMessage::Gamma(_)
             | SessionMessage::RelativeWanted(_)
             | SessionMessage::People(_)
             | SessionMessage::Shared(_)

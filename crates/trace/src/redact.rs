@@ -124,6 +124,7 @@ impl Redactor {
             RecordKind::InputDelivered { .. } if !self.touched.insert(window) => return None,
             RecordKind::InputDelivered { .. }
             | RecordKind::Cursor
+            | RecordKind::Gamma
             | RecordKind::Idle
             | RecordKind::Yield
             | RecordKind::Overflow => {}

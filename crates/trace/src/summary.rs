@@ -59,6 +59,7 @@ impl Kind {
             RecordKind::Overflow => 17,
             RecordKind::Barrier { .. }
             | RecordKind::InputDelivered { .. }
+            | RecordKind::Gamma
             | RecordKind::VideoStopped { .. } => 18,
         })
     }

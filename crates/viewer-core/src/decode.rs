@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(crate) takes_relative: bool,
     /// An application wants it.
     pub(crate) relative_wanted: bool,
+    /// The shell knows this connection's gamma tables, or shows none.
+    is_gamma_told: bool,
     /// Pixels written since the shell last asked for a pause, roughly.
     pub(crate) work: u64,
     /// Pings in flight and when they were sent, oldest first.
@@ -168,6 +170,7 @@ impl State {
             last_input: 0,
             takes_relative: false,
             relative_wanted: false,
+            is_gamma_told: caps & ViewerCaps::GAMMA == 0,
             work: 0,
             pings: VecDeque::new(),
             barriers: Vec::new(),
@@ -243,6 +246,10 @@ impl State {
             SessionMessage::RelativeWanted(wanted) => {
                 self.relative_wanted = wanted;
                 self.events.push(ViewerEvent::RelativeWanted(wanted));
+            }
+            SessionMessage::Gamma(areas) => {
+                self.is_gamma_told = true;
+                self.events.push(ViewerEvent::Gamma(areas));
             }
             SessionMessage::Pong(number) => {
                 // Older pings stay unanswered: of several, a session may answer only the newest.
@@ -488,6 +495,11 @@ impl State {
         self.in_frame = !ends_frame;
         if ends_frame {
             self.stats.frames += 1;
+            // A session sends none that change nothing. What the shell still shows by those of the
+            // last connection has been replaced now.
+            if !std::mem::replace(&mut self.is_gamma_told, true) {
+                self.events.push(ViewerEvent::Gamma(Vec::new()));
+            }
             self.events.push(ViewerEvent::FrameEnd);
         }
     }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::clip_policy::ClipDirections;
+use thinc_protocol::gamma::GammaArea;
 use thinc_protocol::microphone::MicrophoneWant;
 use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, ScreenPart};
@@ -45,6 +46,9 @@ pub enum ViewerEvent {
     /// Whether an application wants to know how far the user moves the pointer
     /// (`InputEvent::MotionBy`), and not where it is. At the start of a connection none does.
     RelativeWanted(bool),
+    /// What the screen's colours are shown as from now on; the framebuffer keeps the session's. A
+    /// viewer that shows them gets it by the end of each connection's first drawing burst.
+    Gamma(Vec<GammaArea>),
     /// Everything drawn before this barrier was requested has been applied.
     Barrier(u32),
     /// The effect of this input has been applied.

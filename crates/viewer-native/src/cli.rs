@@ -18,6 +18,7 @@ use crate::desktops::DesktopChoice;
 use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
 use crate::files::FilesChoice;
+use crate::gamma::GammaChoice;
 use crate::install::{InstallMode, InstallOptions};
 use crate::printing::{PrintChoice, parse_printer};
 use crate::saved::CacheOptions;
@@ -256,6 +257,13 @@ pub struct Cli {
     /// Ctrl+Alt+H and the menu change it.
     #[arg(long, value_enum, default_value_t = Quality::Auto)]
     pub quality: Quality,
+
+    /// Whether night colours, gamma and brightness that programs of the session set are shown.
+    ///
+    /// off: where this desktop has night colours of its own, which would count twice. Screenshots
+    /// and what is copied have the session's own colours in any case.
+    #[arg(long, value_enum, default_value_t = Gamma::Session)]
+    pub gamma: Gamma,
 
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
@@ -506,6 +514,25 @@ impl Sound {
     }
 }
 
+/// Whether night colours and gamma of the session are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Gamma {
+    /// As the session's programs want it.
+    Session,
+    /// Colours are shown as they are.
+    Off,
+}
+
+impl Gamma {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> GammaChoice {
+        match self {
+            Gamma::Session => GammaChoice::Session,
+            Gamma::Off => GammaChoice::Off,
+        }
+    }
+}
+
 /// How good pictures are while they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Quality {
@@ -648,6 +675,9 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`
   cursor-pixel X Y    answers `ok aarrggbb` of the cursor's image, premultiplied
   cursor-shown        answers `ok yes`, or `ok no` if the session hides the cursor
+  gamma X Y RRGGBB    answers `ok RRGGBB`, what this colour is shown as at a pixel of the screen;
+                      the viewer's pixels stay as they are
+  wait-gamma X Y RRGGBB RRGGBB   waits until the first colour is shown as the second there
   relative-wanted     answers `ok yes` if an application wants the pointer's motion, or `ok no`
   wait-relative yes|no   waits until an application wants the pointer's motion, or none does
   announcement              waits for a message of the session or its administrator, and answers

@@ -26,6 +26,7 @@ use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::{Files, FilesChoice};
+use crate::gamma::GammaChoice;
 use crate::printing::PrintChoice;
 use crate::saved::CacheOptions;
 use crate::target::Target;
@@ -121,6 +122,8 @@ pub struct ClientConfig {
     pub prints: PrintChoice,
     /// How good pictures that move are, until the user chooses.
     pub quality: PictureQuality,
+    /// Whether night colours and gamma of the session are shown.
+    pub gamma: GammaChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -440,6 +443,7 @@ impl State {
                     let wanted = self.viewers.shown.relative_wanted();
                     self.session.set_relative_wanted(wanted, &mut self.news);
                 }
+                ViewerEvent::Gamma(areas) => self.session.set_gamma(areas, &mut self.news),
                 ViewerEvent::People(people) => self.session.set_people(people, &mut self.news),
                 ViewerEvent::Invitations(invitations) => {
                     self.session.set_invitations(invitations, &mut self.news);
@@ -502,7 +506,7 @@ impl Client {
             news: News::default(),
             served: Served::default(),
             transports: Transports::default(),
-            hello: HelloOptions::new(random_number(), config.opening, config.quality),
+            hello: HelloOptions::new(random_number(), config.opening, config.quality, config.gamma),
             screen: ScreenRequests::new(config.size, config.view),
             session: SessionInfo::default(),
             clipboard: Clipboard::default(),

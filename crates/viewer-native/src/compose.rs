@@ -8,6 +8,7 @@ use thinc_viewer_core::LossyMask;
 
 use crate::overlay::{Panel, dim};
 use crate::place::Placement;
+use crate::shown_by::ShownBy;
 
 /// Colour around a framebuffer smaller than the window.
 pub(crate) const BORDER: u32 = 0xff10_1010;
@@ -23,6 +24,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) placement: Placement,
     /// The screen's pixels, row after row, `placement.screen` of them.
     pub(crate) screen: &'a [u32],
+    /// Parts of the window whose colours are shown as others, disjoint.
+    pub(crate) gamma: &'a [ShownBy<'a>],
     /// The framebuffer is stale and shown darker.
     pub(crate) dimmed: bool,
     /// The lossy pixels to mark, if they are to be shown.
@@ -95,6 +98,13 @@ impl Scene<'_> {
                     *out = self.average(x, y - shown.y1);
                 }
             }
+            for (rect, table) in self.gamma {
+                let columns = (rect.x1.clamp(start, end), rect.x2.clamp(start, end));
+                if (rect.y1..rect.y2).contains(&y) {
+                    let inside = (columns.0 - start) as usize..(columns.1 - start) as usize;
+                    pixels[inside].iter_mut().for_each(|pixel| *pixel = table.apply(*pixel));
+                }
+            }
             if let Some(lossy) = self.marked.filter(|lossy| !lossy.is_empty()) {
                 for (out, x) in pixels.iter_mut().zip(start - shown.x1..) {
                     let (x, y) = (x, y - shown.y1);
@@ -158,6 +168,8 @@ impl Scene<'_> {
 
 #[cfg(test)]
 mod tests {
+    use thinc_protocol::gamma::GammaTable;
+
     use super::*;
 
     fn size(width: u32, height: u32) -> Size {
@@ -187,6 +199,7 @@ mod tests {
         let scene = Scene {
             placement: Placement::new(screen, size(9, 8)),
             screen: &pixels,
+            gamma: &[],
             dimmed: false,
             marked: None,
             panels: &[],
@@ -212,6 +225,7 @@ mod tests {
             let scene = Scene {
                 placement: Placement::new(screen, window),
                 screen: &pixels,
+                gamma: &[],
                 dimmed,
                 marked: None,
                 panels: &panels,
@@ -233,6 +247,49 @@ mod tests {
     }
 
     #[test]
+    fn the_window_shows_the_colours_of_its_tables_and_the_screen_keeps_its_own() {
+        let screen = size(12, 10);
+        let pixels = ramp(screen);
+        let inverted = GammaTable { channels: [std::array::from_fn(|value| 255 - value as u8); 3] };
+        let black = GammaTable { channels: [[0; 256]; 3] };
+        // Beyond the framebuffer too, where there is a border.
+        let gamma = [(Rect::at(0, 0, 8, 14), &inverted), (Rect::at(8, 0, 3, 9), &black)];
+        let panels = [(Panel::draw("a", 1), 3, 2)];
+        let placement = Placement::new(screen, size(16, 14));
+        let plain = Scene {
+            placement,
+            screen: &pixels,
+            gamma: &[],
+            dimmed: false,
+            marked: None,
+            panels: &panels,
+        };
+        for (dimmed, order) in [(false, Order::Rgb), (true, Order::Rgb), (false, Order::Bgr)] {
+            let plain = Scene { dimmed, ..plain };
+            let before = shot(&plain, size(16, 14).rect(), order);
+            let after = shot(&Scene { gamma: &gamma, ..plain }, size(16, 14).rect(), order);
+            let panel = panels[0].0.size.rect().translate(3, 2);
+            for (at, (before, after)) in before.iter().zip(&after).enumerate() {
+                let (x, y) = (at as i32 % 16, at as i32 / 16);
+                let is_screen = placement.visible.contains_point(x, y);
+                let own = pixels[((y - 2).max(0) * 12 + x - 2).clamp(0, 119) as usize];
+                let shown = |pixel: u32| {
+                    let pixel = if dimmed { dim(pixel | 0xff00_0000) } else { pixel | 0xff00_0000 };
+                    let [b, g, r, a] = pixel.to_le_bytes();
+                    if order == Order::Rgb { pixel } else { u32::from_le_bytes([r, g, b, a]) }
+                };
+                let expected = match x {
+                    _ if !is_screen || panel.contains_point(x, y) => *before,
+                    ..8 => shown(!own),
+                    8..11 if y < 9 => shown(0),
+                    _ => shown(own),
+                };
+                assert_eq!(*after, expected, "{x},{y}, dimmed {dimmed}, {order:?}");
+            }
+        }
+    }
+
+    #[test]
     fn only_lossy_pixels_are_marked() {
         let screen = size(64, 48);
         let pixels = vec![0x0020_4060; 64 * 48];
@@ -241,8 +298,14 @@ mod tests {
         lossy.add(&photograph);
         for window in [size(64, 48), size(80, 60), size(32, 24)] {
             let placement = Placement::new(screen, window);
-            let plain =
-                Scene { placement, screen: &pixels, dimmed: false, marked: None, panels: &[] };
+            let plain = Scene {
+                placement,
+                screen: &pixels,
+                gamma: &[],
+                dimmed: false,
+                marked: None,
+                panels: &[],
+            };
             let marked = Scene { marked: Some(&lossy), ..plain };
             let of = |scene: &Scene<'_>| shot(scene, window.rect(), Order::Rgb);
             let (before, after) = (of(&plain), of(&marked));
@@ -276,6 +339,7 @@ mod tests {
         let scene = Scene {
             placement: Placement::new(screen, size(2, 1)),
             screen: &pixels,
+            gamma: &[],
             dimmed: false,
             marked: None,
             panels: &[],

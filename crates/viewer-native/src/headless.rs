@@ -26,6 +26,7 @@ use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
 use crate::files::FilesChoice;
+use crate::gamma::{self, GammaChoice};
 use crate::keys::{self, Key};
 use crate::printing::PrintChoice;
 use crate::report::Report;
@@ -66,6 +67,8 @@ pub struct HeadlessOptions {
     pub prints: PrintChoice,
     /// How good pictures that move are, until a script chooses.
     pub quality: PictureQuality,
+    /// Whether a script may ask what colours are shown as.
+    pub gamma: GammaChoice,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
 }
@@ -85,6 +88,7 @@ impl Default for HeadlessOptions {
             files: FilesChoice { to_viewer: true, to_session: true },
             prints: PrintChoice::Keep,
             quality: PictureQuality::Auto,
+            gamma: GammaChoice::Session,
             decoder: this_program(),
         }
     }
@@ -160,6 +164,7 @@ impl Headless {
             // A script watches the session, and takes it from nobody.
             opening: Opening::Join,
             quality: options.quality,
+            gamma: options.gamma,
             sound: SoundChoice::Off,
             microphone: MicrophoneChoice::Off,
             decoder: options.decoder,
@@ -466,6 +471,24 @@ impl Headless {
     /// Whether an application wants relative motion.
     pub fn relative_wanted(&self) -> bool {
         self.client.lock().session.relative_wanted()
+    }
+
+    /// What this colour, 0xRRGGBB, is shown as at a pixel of the session's screen. The viewer's
+    /// pixels are never changed by it.
+    pub fn shown_as(&self, at: (i32, i32), color: u32) -> u32 {
+        gamma::shown_as(self.client.lock().session.gamma(), at, color)
+    }
+
+    /// Waits until a colour is shown as another there.
+    pub fn wait_shown_as(
+        &mut self,
+        at: (i32, i32),
+        color: u32,
+        shown: u32,
+    ) -> Result<(), ViewError> {
+        self.wait("these colours", |state, _| {
+            (gamma::shown_as(state.session.gamma(), at, color) == shown).then_some(())
+        })
     }
 
     /// Presses or releases a button.

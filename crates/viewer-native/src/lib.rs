@@ -22,6 +22,7 @@ pub mod error;
 pub mod files;
 #[cfg(feature = "window")]
 mod font;
+pub mod gamma;
 pub mod headless;
 pub mod install;
 pub mod keys;
@@ -44,6 +45,8 @@ pub mod script;
 #[cfg(feature = "window")]
 mod scroll;
 pub mod shot;
+#[cfg(feature = "window")]
+mod shown_by;
 mod ssh;
 mod target;
 #[cfg(feature = "h264")]

@@ -76,6 +76,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         files: cli.files(),
         prints: cli.prints(),
         quality: cli.quality.choice(),
+        gamma: cli.gamma.choice(),
         decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
@@ -129,6 +130,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         files: cli.files(),
         prints: cli.prints(),
         quality: cli.quality.choice(),
+        gamma: cli.gamma.choice(),
         sound: cli.sound.choice(),
         microphone: cli.microphone.choice(),
         error_window: cli.error_window,

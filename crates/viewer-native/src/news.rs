@@ -50,6 +50,8 @@ pub struct News {
     pub cursor_show: Option<bool>,
     /// An application wants the pointer's relative motion, or no longer.
     pub relative_wanted: Option<bool>,
+    /// The screen's colours are shown as others.
+    pub gamma: bool,
     /// A drawing burst is complete: present now.
     pub frame_end: bool,
     /// Answered barriers.
@@ -127,6 +129,7 @@ impl News {
             || self.cursor_move.is_some()
             || self.cursor_show.is_some()
             || self.relative_wanted.is_some()
+            || self.gamma
             || !self.barriers.is_empty()
             || self.clipboard
             || self.files

@@ -212,6 +212,10 @@ fn pointer(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<An
 /// Waits for the session.
 fn waits(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
     let answer = match command {
+        "wait-gamma" => {
+            let [x, y, color, shown] = shown_words(rest)?;
+            viewer.wait_shown_as((number(x)?, number(y)?), hex(color)?, hex(shown)?).map(done)
+        }
         "wait-relative" => match rest.trim() {
             "yes" => viewer.wait_relative(true).map(done),
             "no" => viewer.wait_relative(false).map(done),
@@ -307,6 +311,11 @@ fn cursor(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Ans
         "warped" => Ok(Answer::Ok(
             viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")),
         )),
+        "gamma" => {
+            let [x, y, color] = shown_words(rest)?;
+            let shown = viewer.shown_as((number(x)?, number(y)?), hex(color)?);
+            Ok(Answer::Ok(format!("{shown:06x}")))
+        }
         "relative-wanted" => {
             Ok(Answer::Ok(if viewer.relative_wanted() { "yes" } else { "no" }.into()))
         }
@@ -379,6 +388,18 @@ fn numbers<T: std::str::FromStr + Copy, const N: usize>(rest: &str) -> Result<[T
     let found = rest.split_whitespace().map(number).collect::<Result<Vec<T>, _>>()?;
     let count = found.len();
     found.try_into().map_err(|_| ViewError::Script(format!("{N} numbers are needed, not {count}")))
+}
+
+/// A place and one or two colours.
+fn shown_words<const N: usize>(rest: &str) -> Result<[&str; N], ViewError> {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let wrong = |_| ViewError::Script("gamma X Y RRGGBB; wait-gamma X Y RRGGBB RRGGBB".into());
+    words.try_into().map_err(wrong)
+}
+
+fn hex(word: &str) -> Result<u32, ViewError> {
+    let color = (word.len() == 6).then(|| u32::from_str_radix(word, 16).ok()).flatten();
+    color.ok_or_else(|| ViewError::Script(format!("{word:?} is no colour: RRGGBB")))
 }
 
 fn file(rest: &str) -> Result<&Path, ViewError> {

@@ -8,6 +8,7 @@
 //! return; both are valid until the next call. The only unsafe code is the names that `no_mangle`
 //! claims; no export takes an address.
 
+mod gamma;
 mod page;
 mod people;
 mod samples;

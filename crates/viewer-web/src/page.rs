@@ -26,6 +26,7 @@ use thinc_viewer_core::{
 
 pub(crate) use self::files::Accepts;
 use self::files::PageFiles;
+use crate::gamma;
 use crate::people::{invitation_lines, lines};
 use crate::samples::{ChromaLayout, Samples};
 
@@ -92,6 +93,8 @@ pub(crate) enum EventKind {
     ClipEnded = 19,
     /// Whether the microphone is wanted; channels and samples of a frame.
     MicrophoneWanted = 30,
+    /// `image` has what colours are shown as, as `gamma::words` writes it.
+    Gamma = 41,
 }
 
 /// Tasks for the browser's video decoders, as web/engine/decoder.ts numbers them; each comment
@@ -232,6 +235,7 @@ impl Page {
             | ViewerCaps::NAME
             | ViewerCaps::GRAPHICS
             | ViewerCaps::CLIP_POLICY
+            | ViewerCaps::GAMMA
             | h264
             | datagrams
             | opening
@@ -751,6 +755,10 @@ impl Page {
             }
             ViewerEvent::RelativeWanted(wanted) => {
                 (EventKind::RelativeWanted, [f64::from(u8::from(wanted)), 0.0, 0.0, 0.0])
+            }
+            ViewerEvent::Gamma(areas) => {
+                self.image = gamma::words(&areas);
+                (EventKind::Gamma, [0.0; 4])
             }
             ViewerEvent::People(People { own, people }) => {
                 self.text = lines(&people);

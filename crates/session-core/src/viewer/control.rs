@@ -138,8 +138,11 @@ impl Viewer {
             self.first_geometry(geometry.size, part);
         }
         self.control.transmit_answers(out);
-        // The cursor is replaceable: while the path is full, the newest waits here.
+        // Cursor and colours are replaceable: while the path is full, the newest wait here.
         let is_path_free = self.delivery.flow.may_send_real_time(now);
+        if is_path_free {
+            self.told.gamma.transmit(screen.gamma, out);
+        }
         if self.control.local_cursor && is_path_free {
             self.control.cursor.transmit(screen.pointer, out);
         }

@@ -9,11 +9,14 @@ use thinc_protocol::people::{OpenInvitation, People, PersonPointer, Shared};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::ViewerCaps;
 
+use crate::screen::gamma::GammaNews;
+
 /// What one viewer is told.
 #[derive(Debug)]
 pub(crate) struct Told {
     /// It accepts `RelativeWanted`, and what it was told last.
     pub(super) relative: Option<bool>,
+    pub(super) gamma: GammaNews,
     /// If it accepts lists of people.
     pub(crate) people: Option<PeopleNews>,
     pub(crate) notices: Notices,
@@ -27,6 +30,7 @@ impl Told {
         graphics.into_iter().for_each(|line| news.set_graphics(line));
         Told {
             relative: (caps & ViewerCaps::RELATIVE != 0).then_some(false),
+            gamma: GammaNews::new(caps),
             people: PeopleNews::new(caps),
             notices: Notices::new(caps),
             news,

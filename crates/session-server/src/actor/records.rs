@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use thinc_codec_enc::Encoder;
 use thinc_protocol::Micros;
+use thinc_protocol::gamma::{GammaArea, GammaTable, WHOLE_SCREEN};
 use thinc_region::{Rect, Region};
-use thinc_ring::{ControlEvent, DrawRecord, RecordKind};
+use thinc_ring::{ControlEvent, DrawRecord, Output, OutputGamma, RecordKind};
 use thinc_session_core::Session;
 use tracing::{debug, info, warn};
 
@@ -34,7 +35,7 @@ impl Driver {
     ) -> Result<bool, SessionError> {
         let started = since(zero);
         let mut now = started;
-        let mut cursor = false;
+        let (mut cursor, mut gamma) = (false, false);
         let mut behind = true;
         for count in 1_usize.. {
             let Some(bytes) = self.ring.poll_bytes() else {
@@ -51,7 +52,11 @@ impl Driver {
             match record.kind {
                 RecordKind::Geometry { generation } => self.handle_geometry(generation, core)?,
                 RecordKind::Cursor => cursor = true,
+                RecordKind::Gamma => gamma = true,
                 RecordKind::Overflow => {
+                    // Records of the blocks may be missing too.
+                    (cursor, gamma) = (true, true);
+                    self.handle_geometry(self.ring.geometry().generation, core)?;
                     let mut dirty = Region::new();
                     self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
                     dirty.intersect_rect(&core.size().rect());
@@ -73,6 +78,9 @@ impl Driver {
         // Once for all of them: the block holds the newest image, and compressing one takes time.
         if cursor {
             self.handle_cursor(core, encoder);
+        }
+        if gamma {
+            self.handle_gamma(core);
         }
         if let Some(recorder) = &mut self.recorder
             && !recorder.end_turn(now, &self.ring, &self.framebuffer)
@@ -131,10 +139,7 @@ impl Driver {
     /// Reads the outputs from the geometry block.
     fn read_outputs(&self, core: &mut Session) {
         let geometry = self.ring.geometry();
-        let rect = |output: &thinc_ring::Output| {
-            Rect::at(output.x, output.y, output.width.cast_signed(), output.height.cast_signed())
-        };
-        let outputs: Vec<Rect> = geometry.outputs.iter().map(rect).collect();
+        let outputs: Vec<Rect> = geometry.outputs.iter().map(rect_of).collect();
         core.handle_outputs(&outputs);
     }
 
@@ -151,6 +156,16 @@ impl Driver {
         Ok(())
     }
 
+    /// Passes the monitors' tables to session-core.
+    pub(super) fn handle_gamma(&self, core: &mut Session) {
+        let Some(tables) = self.ring.gamma() else { return };
+        let areas = tables.into_iter().map(|OutputGamma { output, channels }| GammaArea {
+            rect: rect_of(&output).intersect(&WHOLE_SCREEN),
+            table: GammaTable { channels },
+        });
+        core.handle_gamma(areas.filter(|area| !area.rect.is_empty()).collect());
+    }
+
     /// Passes what has changed of the cursor to session-core.
     pub(super) fn handle_cursor(&mut self, core: &mut Session, encoder: &mut Encoder) {
         let Some(cursor) = self.ring.cursor() else { return };
@@ -159,4 +174,10 @@ impl Driver {
         }
         self.cursor.publish(&cursor, encoder, core);
     }
+}
+
+/// Where an output is. Its numbers come from shared memory.
+fn rect_of(output: &Output) -> Rect {
+    let Output { x, y, width, height } = *output;
+    Rect::at(x, y, width.cast_signed(), height.cast_signed())
 }

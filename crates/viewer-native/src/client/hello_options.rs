@@ -8,6 +8,7 @@ use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::KeyboardLayout;
 
 use super::Opening;
+use crate::gamma::GammaChoice;
 
 /// What a connection's hello, and the messages directly behind it, say of this viewer.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(super) struct HelloOptions {
     layout: Option<KeyboardLayout>,
     /// How good pictures that move are.
     quality: PictureQuality,
+    gamma: GammaChoice,
     /// What the next connection does where the session is shown elsewhere; none once it was opened:
     /// then the viewer only reconnects.
     opening: Option<Opening>,
@@ -28,8 +30,9 @@ impl HelloOptions {
         instance: [u8; INSTANCE_BYTES],
         opening: Opening,
         quality: PictureQuality,
+        gamma: GammaChoice,
     ) -> HelloOptions {
-        HelloOptions { instance, layout: None, quality, opening: Some(opening) }
+        HelloOptions { instance, layout: None, quality, gamma, opening: Some(opening) }
     }
 
     pub(super) fn instance(&self) -> [u8; INSTANCE_BYTES] {
@@ -56,9 +59,9 @@ impl HelloOptions {
         self.quality = quality;
     }
 
-    /// Capabilities that say what happens to other viewers.
+    /// Capabilities that say what happens to other viewers, and what the user wants shown.
     pub(super) fn caps(&self) -> u32 {
-        self.opening.map_or(0, Opening::caps)
+        self.opening.map_or(0, Opening::caps) | self.gamma.caps()
     }
 
     /// The user has chosen what happens to other viewers.
@@ -78,7 +81,7 @@ mod tests {
     use thinc_protocol::viewer::ViewerCaps;
 
     fn options(opening: Opening) -> HelloOptions {
-        HelloOptions::new([1; INSTANCE_BYTES], opening, PictureQuality::Auto)
+        HelloOptions::new([1; INSTANCE_BYTES], opening, PictureQuality::Auto, GammaChoice::Off)
     }
 
     #[test]
@@ -91,6 +94,17 @@ mod tests {
         options.set_opening(Opening::TakeOver);
         assert_eq!(options.caps(), takes_over);
         assert_eq!(options.instance(), [1; INSTANCE_BYTES]);
+    }
+
+    #[test]
+    fn each_connection_says_whether_colours_are_shown_as_the_session_wants() {
+        for (gamma, caps) in [(GammaChoice::Session, ViewerCaps::GAMMA), (GammaChoice::Off, 0)] {
+            let quality = PictureQuality::Auto;
+            let mut options =
+                HelloOptions::new([1; INSTANCE_BYTES], Opening::Default, quality, gamma);
+            options.handle_opened();
+            assert_eq!(options.caps(), caps);
+        }
     }
 
     #[test]

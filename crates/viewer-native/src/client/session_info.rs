@@ -4,6 +4,7 @@
 //! is kept while another connection is opened. Knows no connection and no pixels.
 
 use thinc_protocol::clip_policy::ClipDirections;
+use thinc_protocol::gamma::GammaArea;
 use thinc_protocol::people::{OpenInvitation, People};
 use thinc_protocol::session::ScreenPart;
 use thinc_region::{Rect, Size};
@@ -25,6 +26,8 @@ pub(crate) struct SessionInfo {
     geometries: u64,
     /// An application wants the pointer's relative motion.
     relative_wanted: bool,
+    /// What the screen's colours are shown as.
+    gamma: Vec<GammaArea>,
     /// Count of messages of the session and its administrator.
     announcements: u32,
     /// What is copied; nothing is told to guests.
@@ -62,6 +65,11 @@ impl SessionInfo {
     /// An application wants the pointer's relative motion.
     pub(crate) fn relative_wanted(&self) -> bool {
         self.relative_wanted
+    }
+
+    /// What the screen's colours are shown as; after a loss those of the last connection.
+    pub(crate) fn gamma(&self) -> &[GammaArea] {
+        &self.gamma
     }
 
     /// Count of messages of the session and its administrator.
@@ -110,6 +118,14 @@ impl SessionInfo {
     pub(super) fn set_displays(&mut self, displays: Vec<Rect>, news: &mut News) {
         self.displays = displays;
         news.displays = true;
+    }
+
+    /// News only if they change: each connection begins with them.
+    pub(super) fn set_gamma(&mut self, gamma: Vec<GammaArea>, news: &mut News) {
+        if self.gamma != gamma {
+            self.gamma = gamma;
+            news.gamma = true;
+        }
     }
 
     /// News only if it changes: a session repeats it on each connection.
@@ -177,6 +193,7 @@ pub(super) fn words_of_copying(choice: ClipDirections) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thinc_protocol::gamma::{GammaTable, WHOLE_SCREEN};
     use thinc_protocol::people::{Person, PersonPointer};
 
     #[test]
@@ -188,6 +205,23 @@ mod tests {
         assert_eq!(std::mem::take(&mut news).relative_wanted, Some(true));
         info.set_relative_wanted(true, &mut news);
         assert!(info.relative_wanted() && news.relative_wanted.is_none());
+    }
+
+    #[test]
+    fn tables_that_a_connection_repeats_are_no_news() {
+        let (mut info, mut news) = (SessionInfo::default(), News::default());
+        let table = GammaTable { channels: [[7; 256]; 3] };
+        let areas = vec![GammaArea { rect: WHOLE_SCREEN, table }];
+        info.set_gamma(Vec::new(), &mut news);
+        assert!(!news.is_worth_waking());
+        info.set_gamma(areas.clone(), &mut news);
+        assert!(std::mem::take(&mut news).is_worth_waking());
+        info.begin_connection();
+        assert_eq!(info.gamma(), areas, "what is shown stays until the next screen");
+        info.set_gamma(areas, &mut news);
+        assert!(!news.gamma);
+        info.set_gamma(Vec::new(), &mut news);
+        assert!(news.gamma && info.gamma().is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use sdl3::mouse::{Cursor as SdlCursor, MouseUtil, SystemCursor};
 use sdl3::pixels::PixelFormat;
 use sdl3::surface::Surface;
 
+use thinc_protocol::gamma::GammaTable;
 use thinc_viewer_core::CursorPixels;
 
 /// The cursor that SDL shows; it has to live as long as it is shown.
@@ -16,15 +17,42 @@ pub(super) struct LocalCursor {
     premultiplied: bool,
     shown: bool,
     empty: bool,
+    /// The session's image, as it is without a table.
+    image: Option<CursorPixels>,
+    gamma: Option<GammaTable>,
 }
 
 impl LocalCursor {
     pub(super) fn new(driver: &str) -> LocalCursor {
-        LocalCursor { current: None, premultiplied: driver == "x11", shown: true, empty: false }
+        LocalCursor {
+            current: None,
+            premultiplied: driver == "x11",
+            shown: true,
+            empty: false,
+            image: None,
+            gamma: None,
+        }
     }
 
     /// The session's cursor has a new image.
     pub(super) fn set_image(&mut self, mouse: &MouseUtil, image: &CursorPixels) {
+        self.show(mouse, image);
+        self.image = Some(image.clone());
+    }
+
+    /// Its colours are shown as others, or as they are.
+    pub(super) fn set_gamma(&mut self, mouse: &MouseUtil, gamma: Option<&GammaTable>) {
+        if self.gamma.as_ref() == gamma {
+            return;
+        }
+        self.gamma = gamma.cloned();
+        if let Some(image) = self.image.take() {
+            self.show(mouse, &image);
+            self.image = Some(image);
+        }
+    }
+
+    fn show(&mut self, mouse: &MouseUtil, image: &CursorPixels) {
         self.empty = image.size.area() == 0;
         if !self.empty {
             match self.create(image) {
@@ -61,6 +89,8 @@ impl LocalCursor {
     fn create(&self, image: &CursorPixels) -> Result<SdlCursor, sdl3::Error> {
         let mut bytes = Vec::with_capacity(image.pixels.len() * 4);
         for pixel in &image.pixels {
+            let pixel =
+                &self.gamma.as_ref().map_or(*pixel, |table| table.apply_premultiplied(*pixel));
             let pixel = if self.premultiplied { *pixel } else { unpremultiplied(*pixel) };
             bytes.extend_from_slice(&pixel.to_ne_bytes());
         }

@@ -6,6 +6,7 @@
 
 use sdl3::VideoSubsystem;
 use sdl3::video::Window;
+use thinc_protocol::gamma::GAMMA_ENTRIES;
 use thinc_region::{Rect, Region, Size};
 use thinc_video::Grid;
 use thinc_viewer_core::{LossyMask, VideoLayer, Viewer};
@@ -17,6 +18,9 @@ use crate::compose::{BORDER, LOSSY_MARK, LOSSY_MARK_STEP, Scene};
 /// 256: with more rectangles the region to upload becomes its extents; a hidden window may
 /// accumulate damage for long.
 const STALE_RECTS_MAX: usize = 256;
+
+/// A gamma table's: a column for each value, a row for each channel.
+const GAMMA_SIZE: Size = Size { width: GAMMA_ENTRIES as u32, height: 3 };
 
 /// From samples to a pixel's bytes, blue first: `doc/protocol.md`, section 9. `numbers`: position
 /// of the grid's first column and row.
@@ -50,11 +54,12 @@ void main() {
 
 /// The mean of the screen's pixels that a pixel of the window stands for, as `compose.rs` computes
 /// it. `numbers`: rectangle of the screen in the window; the window's height if rows count from the
-/// bottom; whether it is dimmed; distance and colour of the lines that mark lossy pixels.
+/// bottom; whether it is dimmed; distance and colour of the lines that mark lossy pixels; whether
+/// colours are shown by `gamma`, a row for each channel.
 const SHOW: &str = "#version 140
 uniform sampler2D screen;
-uniform usampler2D lossy;
-uniform ivec4 numbers[2];
+uniform usampler2D lossy, gamma;
+uniform ivec4 numbers[3];
 out vec4 pixel;
 void main() {
     ivec2 point = ivec2(gl_FragCoord.xy);
@@ -68,6 +73,9 @@ void main() {
             sum += uvec3(texelFetch(screen, ivec2(x, y), 0).bgr * 255.0 + 0.5);
     uint count = (high.x - low.x) * (high.y - low.y);
     uvec3 mean = (sum + count / 2u) / count;
+    if (numbers[2].x > 0)
+        mean = uvec3(texelFetch(gamma, ivec2(mean.r, 0), 0).r,
+            texelFetch(gamma, ivec2(mean.g, 1), 0).r, texelFetch(gamma, ivec2(mean.b, 2), 0).r);
     if (numbers[1].z > 0 && (at.x + at.y) % uint(numbers[1].z) == 0u
         && texelFetch(lossy, ivec2((at * whole + whole / 2u) / shown), 0).r > 0u)
         mean = uvec3(numbers[1].w >> 16, numbers[1].w >> 8, numbers[1].w) & 255u;
@@ -89,6 +97,8 @@ pub(super) struct Gpu {
     panel: Option<Texture>,
     /// The lossy mask; a single lossless pixel while it is not shown.
     lossy: Option<Texture>,
+    /// The table of what is drawn now.
+    gamma: Option<Texture>,
 }
 
 /// Which renderers are acceptable.
@@ -115,7 +125,7 @@ impl Gpu {
             return Err(format!("{} is a software renderer", gl.name()));
         }
         let convert = gl.program(CONVERT, &["luma", "blue", "red", "grid"])?;
-        let show = gl.program(SHOW, &["screen", "lossy"])?;
+        let show = gl.program(SHOW, &["screen", "lossy", "gamma"])?;
         let planes = [None, None, None];
         let stale = Region::default();
         Ok(Gpu {
@@ -128,6 +138,7 @@ impl Gpu {
             grid: None,
             panel: None,
             lossy: None,
+            gamma: None,
         })
     }
 
@@ -234,8 +245,10 @@ impl Gpu {
 
     /// Draws the whole window.
     fn compose(&mut self, target: Target<'_>, scene: &Scene<'_>) -> Result<(), String> {
-        let Scene { placement, dimmed, marked, panels, .. } = *scene;
+        let Scene { placement, gamma: tables, dimmed, marked, panels, .. } = *scene;
         let lossy = self.mark(marked)?;
+        sized(&self.gl, &mut self.gamma, Format::Samples, GAMMA_SIZE)?;
+        let gamma = self.gamma.take().ok_or("the tables have no texture")?;
         let (height, rows_from_below) = match target {
             Target::Window(size) => (size.height as i32, true),
             Target::Texture(texture) => (texture.size().height as i32, false),
@@ -245,11 +258,21 @@ impl Gpu {
         if let Some(screen) = &self.screen {
             let shown = placement.shown;
             let step = if marked.is_some() { LOSSY_MARK_STEP } else { 0 };
-            let numbers = [
+            let mut numbers = [
                 [shown.x1, shown.y1, shown.width(), shown.height()],
                 [turned, i32::from(dimmed), step, (LOSSY_MARK & 0x00ff_ffff).cast_signed()],
+                [0; 4],
             ];
-            self.gl.draw(target, &self.show, &[screen, &lossy], &numbers, &[placement.visible]);
+            let textures = [screen, &lossy, &gamma];
+            if !tables.iter().any(|(rect, _)| *rect == placement.visible) {
+                self.gl.draw(target, &self.show, &textures, &numbers, &[placement.visible]);
+            }
+            numbers[2][0] = 1;
+            for (rect, table) in tables {
+                let entries = table.channels.as_flattened();
+                self.gl.write(&gamma, &GAMMA_SIZE.rect(), entries, GAMMA_ENTRIES);
+                self.gl.draw(target, &self.show, &textures, &numbers, &[*rect]);
+            }
         }
         for (panel, x, y) in panels.iter().filter(|(panel, ..)| panel.size.area() > 0) {
             let place = panel.size.rect().translate(*x, *y);
@@ -260,10 +283,12 @@ impl Gpu {
                 &panel.pixels,
                 panel.size.width as usize,
             );
-            let numbers = [[place.x1, place.y1, place.width(), place.height()], [turned, 0, 0, 0]];
-            self.gl.draw(target, &self.show, &[texture, &lossy], &numbers, &[place]);
+            let numbers =
+                [[place.x1, place.y1, place.width(), place.height()], [turned, 0, 0, 0], [0; 4]];
+            self.gl.draw(target, &self.show, &[texture, &lossy, &gamma], &numbers, &[place]);
         }
         self.lossy = Some(lossy);
+        self.gamma = Some(gamma);
         Ok(())
     }
 
@@ -309,6 +334,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use thinc_protocol::command::{Command, Encoding};
+    use thinc_protocol::gamma::{GammaArea, GammaTable};
     use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
     use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
     use thinc_protocol::viewer::ViewerCaps;
@@ -319,6 +345,7 @@ mod tests {
     use crate::compose::Order;
     use crate::overlay::Panel;
     use crate::place::Placement;
+    use crate::shown_by::in_window;
 
     const SCREEN: Size = Size { width: 333, height: 247 };
 
@@ -529,21 +556,34 @@ mod tests {
         let panels =
             [(Panel::draw("as text stands over it", 1), 9, 8), (Panel::draw("ab", 2), 31, 11)];
         let part = Rect::at(50, 60, 40, 30);
-        for (placement, dimmed, marked) in [
-            (Placement::new(SCREEN, SCREEN), false, false),
-            (Placement::new(SCREEN, size(400, 301)), true, true),
-            (Placement::new(SCREEN, size(150, 200)), false, true),
-            (Placement::new(SCREEN, size(332, 247)), true, false),
-            (Placement::zoomed(SCREEN, SCREEN.rect(), part, size(500, 310)), false, true),
+        for (placement, dimmed, marked, tables) in [
+            (Placement::new(SCREEN, SCREEN), false, false, 0),
+            (Placement::new(SCREEN, SCREEN), false, false, 1),
+            (Placement::new(SCREEN, size(400, 301)), true, true, 2),
+            (Placement::new(SCREEN, size(150, 200)), false, true, 2),
+            (Placement::new(SCREEN, size(332, 247)), true, false, 1),
+            (Placement::zoomed(SCREEN, SCREEN.rect(), part, size(500, 310)), false, true, 2),
             (
                 Placement::of_display(SCREEN, Rect::at(100, 0, 233, 247), size(240, 250)),
                 false,
                 false,
+                2,
             ),
         ] {
+            let areas = [(Rect::at(0, 0, 150, 120), 90), (Rect::at(40, 100, 200, 999), 200)];
+            let areas = areas.map(|(rect, top)| GammaArea {
+                rect,
+                table: GammaTable {
+                    channels: [0, 1, 2].map(|channel| {
+                        std::array::from_fn(|value| (value * (top + channel) / 255) as u8)
+                    }),
+                },
+            });
+            let gamma = in_window(&areas[..tables], &placement);
             let scene = Scene {
                 placement,
                 screen: pair.painted.framebuffer().pixels(),
+                gamma: &gamma,
                 dimmed,
                 marked: marked.then_some(&lossy),
                 panels: &panels,
@@ -598,8 +638,14 @@ mod tests {
                 (Painter::new(), Vec::new(), vec![0; screen.area() as usize * 4]);
             for _ in 0..60 {
                 let placement = Placement::new(screen, screen);
-                let of =
-                    |screen| Scene { placement, screen, dimmed: false, marked: None, panels: &[] };
+                let of = |screen| Scene {
+                    placement,
+                    screen,
+                    gamma: &[],
+                    dimmed: false,
+                    marked: None,
+                    panels: &[],
+                };
                 let (began, worked) = (Instant::now(), thread_time());
                 gpu.handle_damage(&all);
                 gpu.follow(&pair.layered).unwrap();

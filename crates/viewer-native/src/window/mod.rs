@@ -64,8 +64,10 @@ use crate::client::{
 use crate::compose::Scene;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
+use crate::gamma::GammaChoice;
 use crate::report::Report;
 use crate::saved::CacheOptions;
+use crate::shown_by;
 use crate::target::Target;
 use crate::view::ViewChoice;
 
@@ -134,6 +136,8 @@ pub struct WindowOptions {
     pub prints: crate::printing::PrintChoice,
     /// How good pictures that move are, until the user chooses.
     pub quality: PictureQuality,
+    /// Whether night colours and gamma of the session are shown.
+    pub gamma: GammaChoice,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -222,6 +226,7 @@ fn client_config(target: Target, options: &WindowOptions) -> ClientConfig {
         files: options.files,
         prints: options.prints.clone(),
         quality: options.quality,
+        gamma: options.gamma,
         sound: options.sound,
         microphone: options.microphone,
         decoder: this_program(),
@@ -638,6 +643,7 @@ impl App<'_> {
             cursor_move,
             cursor_show,
             relative_wanted,
+            gamma,
             frame_end,
             people,
             shared,
@@ -669,6 +675,10 @@ impl App<'_> {
             || state.viewer().framebuffer().size() != self.windows[0].placement.screen
         {
             self.place(&mut state);
+        }
+        if gamma {
+            self.pointing.set_cursor_gamma(shown_by::of_cursor(state.session.gamma()));
+            self.drawing.redraw();
         }
         if let Some(image) = cursor {
             self.pointing.set_cursor(&image);
@@ -796,9 +806,11 @@ impl App<'_> {
             if due.is_empty() {
                 continue;
             }
+            let gamma = shown_by::in_window(state.session.gamma(), &pane.placement);
             let scene = Scene {
                 placement: pane.placement,
                 screen: state.viewer().framebuffer().pixels(),
+                gamma: &gamma,
                 dimmed,
                 marked: marks_lossy.then(|| state.viewer().lossy()),
                 panels: if is_front { placed } else { &[] },

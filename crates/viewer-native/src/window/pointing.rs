@@ -6,6 +6,7 @@
 
 use sdl3::event::EventSender;
 use sdl3::mouse::{MouseButton, MouseUtil};
+use thinc_protocol::gamma::GammaTable;
 use thinc_protocol::viewer::InputEvent;
 use thinc_viewer_core::CursorPixels;
 
@@ -44,6 +45,11 @@ impl Pointing {
     /// The session's cursor has a new image.
     pub(super) fn set_cursor(&mut self, image: &CursorPixels) {
         self.cursor.set_image(&self.mouse, image);
+    }
+
+    /// Its colours are shown as others, or as they are.
+    pub(super) fn set_cursor_gamma(&mut self, gamma: Option<&GammaTable>) {
+        self.cursor.set_gamma(&self.mouse, gamma);
     }
 
     /// The session shows or hides its cursor.
