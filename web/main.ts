@@ -336,6 +336,7 @@ function setOffers(offers: Offers | undefined): void {
   sound.setOffered(offers?.sound === true);
   microphone.setOffered(offers?.microphone === true);
   quality.setOffered(offers?.quality);
+  input.setTakesPens(offers?.pens === true);
   channels.setOffers(offers);
 }
 

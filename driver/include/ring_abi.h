@@ -306,13 +306,26 @@ enum thinc_input_type {
     THINC_TOUCH = 5, /* code: touch id; state: 0 end, 1 begin, 2 update; x, y: screen pixels */
     THINC_RELEASE_ALL = 6,
     THINC_POINTER_MOVE_BY = 7, /* x, y: how far the user has moved it, in screen pixels */
+    /* One sample of a pen. state: enum thinc_pen_state; x, y: 1/THINC_PEN_FRACTION of a screen
+     * pixel; pressure, tilt */
+    THINC_PEN = 8,
+};
+
+#define THINC_PEN_FRACTION 64
+#define THINC_PEN_PRESSURE_MAX 65535u
+
+enum thinc_pen_state {
+    THINC_PEN_BUTTONS = 7, /* bit 0: the tip touches, X button 1; then X buttons 2 and 3 */
+    THINC_PEN_NEAR = 8,    /* else it has left, and nothing is pressed */
+    THINC_PEN_ERASER = 16, /* the other end of the pen */
 };
 
 struct thinc_input {
     uint32_t type, seq;
     uint32_t code, state;
     int32_t x, y;
-    uint32_t reserved[2];
+    uint32_t pressure;      /* 0 to THINC_PEN_PRESSURE_MAX */
+    int16_t tilt_x, tilt_y; /* degrees from upright, positive to the right and towards the user */
 };
 
 #define THINC_AT(type, field, at)                                                                  \
@@ -357,6 +370,8 @@ THINC_SIZE(thinc_framebuffer, 32);
 THINC_SIZE(thinc_hello, 48);
 THINC_SIZE(thinc_error, 256);
 THINC_SIZE(thinc_input, 32);
+THINC_AT(thinc_input, pressure, 24);
+THINC_AT(thinc_input, tilt_y, 30);
 _Static_assert(THINC_CURSOR_OFFSET + sizeof(struct thinc_cursor) <= THINC_GAMMA_OFFSET,
                "cursor block");
 _Static_assert(THINC_GAMMA_OFFSET + sizeof(struct thinc_gamma) <= THINC_DIRTY_OFFSET,

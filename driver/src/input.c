@@ -1,7 +1,8 @@
 /* Path back: from the session's input socket, to X clients.
- * Three devices, created at run time by the video driver's own module: a pointer with smooth
- * scrolling, a keyboard, a touch screen. X's input thread reads one socket for all three, so
- * that a click never overtakes a key. Knows X's devices; never viewers. */
+ * Five devices, created at run time by the video driver's own module: a pointer with smooth
+ * scrolling, a keyboard, a touch screen, and a pen with its eraser (pen.c). X's input thread reads
+ * one socket for all of them, so that a click never overtakes a key. They are there from the start:
+ * many programs look for devices only then. Knows X's devices; never viewers. */
 #include "thinc.h"
 
 #include <errno.h>
@@ -35,8 +36,10 @@
 /* 64 messages per call: then X's input thread releases its lock. */
 #define BATCH 64
 
-enum kind { POINTER, KEYBOARD, TOUCH, KINDS };
-static const char *const names[KINDS] = {"thinc pointer", "thinc keyboard", "thinc touch"};
+enum kind { POINTER, KEYBOARD, TOUCH, PEN, ERASER, KINDS };
+/* GTK, Qt and SDL know a pen and an eraser by these words. */
+static const char *const names[KINDS] = {"thinc pointer", "thinc keyboard", "thinc touch",
+                                         "thinc pen", "thinc eraser"};
 
 static InputInfoPtr devices[KINDS];
 static bool enabled[KINDS];
@@ -45,8 +48,8 @@ static bool enabled[KINDS];
 static int socket_fd = -1;
 static ValuatorMask *mask; /* input thread, or main thread under input_lock */
 
-/* Pressed keys, buttons and touches: they are released when the session detaches. Under
- * input_lock. */
+/* Pressed keys, buttons and touches: they are released when the session detaches, and so is a pen.
+ * Under input_lock. */
 static uint8_t keys[32];
 
 /* 300 ms: X repeats a key only so long after the session last said that its viewer holds it. The
@@ -95,6 +98,8 @@ static void queue_press(uint32_t seq, uint32_t detail, bool key) {
     presses[head % PRESSES].key = key;
     __atomic_store_n(&press_head, head + 1, __ATOMIC_RELEASE);
 }
+
+void input_queue_press(uint32_t seq, uint32_t button) { queue_press(seq, button, false); }
 
 static bool take_press(uint32_t detail, bool key, uint32_t *seq) {
     uint32_t head = __atomic_load_n(&press_head, __ATOMIC_ACQUIRE);
@@ -220,6 +225,7 @@ static void release_all(void) {
     for (int i = 0; i < TOUCHES; i++)
         if (touches[i].down)
             post_touch(touches[i].id, 0, (int)touches[i].x, (int)touches[i].y);
+    pen_release();
 }
 
 /* The position of the last absolute motion. */
@@ -302,6 +308,7 @@ static void post(const struct thinc_input *in) {
             post_key(in->code, in->state != 0, in->seq);
         return;
     case THINC_TOUCH: post_touch(in->code, in->state, in->x, in->y); return;
+    case THINC_PEN: pen_post(in); return;
     case THINC_RELEASE_ALL: release_all(); return;
     default: return; /* unknown: only from a newer session, which the ABI version excludes */
     }
@@ -396,6 +403,9 @@ static bool init_touch(DeviceIntPtr device) {
     return InitTouchClassDeviceStruct(device, TOUCHES, XIDirectTouch, 2);
 }
 
+static bool init_pen(DeviceIntPtr device) { return pen_init(device, false); }
+static bool init_eraser(DeviceIntPtr device) { return pen_init(device, true); }
+
 static enum kind kind_of(InputInfoPtr device) {
     for (int kind = 0; kind < KINDS; kind++)
         if (strcmp(device->name, names[kind]) == 0)
@@ -404,7 +414,8 @@ static enum kind kind_of(InputInfoPtr device) {
 }
 
 static int device_control(DeviceIntPtr device, int what) {
-    static bool (*const init[KINDS])(DeviceIntPtr) = {init_pointer, init_keyboard, init_touch};
+    static bool (*const init[KINDS])(DeviceIntPtr) = {init_pointer, init_keyboard, init_touch,
+                                                      init_pen, init_eraser};
     InputInfoPtr info = device->public.devicePrivate;
     enum kind kind = kind_of(info);
     if (kind == KINDS)
@@ -414,6 +425,8 @@ static int device_control(DeviceIntPtr device, int what) {
     case DEVICE_ON:
         device->public.on = TRUE;
         enabled[kind] = true;
+        if (kind == PEN || kind == ERASER)
+            pen_enable(device, kind == ERASER);
         if (kind == POINTER && socket_fd >= 0) {
             info->fd = socket_fd;
             xf86AddEnabledDevice(info);
@@ -425,6 +438,8 @@ static int device_control(DeviceIntPtr device, int what) {
             xf86RemoveEnabledDevice(info);
             info->fd = -1;
         }
+        if (kind == PEN || kind == ERASER)
+            pen_enable(NULL, kind == ERASER);
         device->public.on = FALSE;
         enabled[kind] = false;
         return Success;
@@ -436,7 +451,8 @@ static int pre_init(InputDriverPtr driver, InputInfoPtr info, int flags) {
     enum kind kind = kind_of(info);
     if (kind == KINDS)
         return BadValue;
-    static char *types[KINDS] = {XI_MOUSE, XI_KEYBOARD, XI_TOUCHSCREEN};
+    /* The last two are those of the wacom driver. */
+    static char *types[KINDS] = {XI_MOUSE, XI_KEYBOARD, XI_TOUCHSCREEN, "STYLUS", "ERASER"};
     info->type_name = types[kind];
     info->device_control = device_control;
     info->read_input = kind == POINTER ? read_input : read_nothing;

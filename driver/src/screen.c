@@ -170,6 +170,7 @@ static void block_handler(ScreenPtr screen, void *timeout) {
     wrapped_BlockHandler = screen->BlockHandler;
     screen->BlockHandler = block_handler;
     randr_publish(false);
+    pen_report();
     cursor_block();
     slots_block();
     dri3_block(timeout);

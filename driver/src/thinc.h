@@ -243,6 +243,15 @@ void input_init(void);   /* creates the devices once X is running */
 int input_attach(void);  /* a new socket pair; returns the session's end, or -1 and errno */
 void input_detach(void); /* closes it and releases everything that is held */
 bool input_is_ours(DeviceIntPtr device); /* whether it is one of the session's devices */
+/* A button of one of them was pressed by the input with this number. Input thread. */
+void input_queue_press(uint32_t seq, uint32_t button);
+
+/* pen.c */
+bool pen_init(DeviceIntPtr device, bool eraser);
+void pen_enable(DeviceIntPtr device, bool eraser); /* NULL: it is off */
+void pen_post(const struct thinc_input *in);       /* input thread, or under input_lock */
+void pen_release(void);                            /* likewise: it leaves */
+void pen_report(void); /* before X sleeps: clients hear that the pen has left */
 
 void realtime_init(void);              /* in place of X's own handler, which ends it */
 void realtime_name_input_thread(void); /* called by the thread that reads input */

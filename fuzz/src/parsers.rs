@@ -17,6 +17,7 @@ use thinc_protocol::limits::{
     VIEWER_MESSAGE_BYTES_MAX,
 };
 use thinc_protocol::microphone::{MicrophonePacket, MicrophoneState, MicrophoneWant};
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, Person, PersonPointer, Share, ShareAction, Shared,
 };
@@ -200,6 +201,19 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Arrived(Arrived { applied: vec![290..=300, 1..=280], discarded: vec![285] }),
         ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }),
         ViewerMessage::Input(Input { seq: 300, event: InputEvent::MotionBy { dx: -10, dy: 300 } }),
+        ViewerMessage::Input(Input {
+            seq: 301,
+            event: InputEvent::Pen(PenSample {
+                x: 6432,
+                y: 12800,
+                pressure: 40_000,
+                tilt_x: -30,
+                tilt_y: 45,
+                buttons: 1,
+                eraser: true,
+                near: true,
+            }),
+        }),
         ViewerMessage::Ping(300),
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),

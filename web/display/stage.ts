@@ -167,6 +167,12 @@ export class Stage {
     return pixel;
   }
 
+  /** The place of a pen in the session's pixels, with fractions. */
+  placeAt(clientX: number, clientY: number): Position | undefined {
+    this.point(clientX, clientY);
+    return this.view.insideAt(this.displayAt({ x: clientX, y: clientY }));
+  }
+
   /** The session's pixel at a place on the page, in CSS pixels; undefined beside the picture. */
   pixelWithin(clientX: number, clientY: number): Position | undefined {
     const place = this.displayAt({ x: clientX, y: clientY });

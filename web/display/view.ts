@@ -170,12 +170,20 @@ export class View {
   }
 
   /** The session's pixel at a place of the stage; beside the picture, the nearest at its edge. */
-  pixelAt({ x, y }: Position): Position | undefined {
+  pixelAt(place: Position): Position | undefined {
+    const inside = this.insideAt(place);
+    if (inside === undefined) return undefined;
+    const { width, height } = this.screen;
+    const pixel = (at: number, size: number) => Math.min(size - 1, Math.floor(at));
+    return { x: pixel(inside.x, width), y: pixel(inside.y, height) };
+  }
+
+  /** As `pixelAt`, with fractions. */
+  insideAt({ x, y }: Position): Position | undefined {
     const { width, height } = this.screen;
     if (width === 0 || height === 0) return undefined;
     const { corner, scale } = this;
-    const within = (value: number, size: number) =>
-      Math.min(size - 1, Math.max(0, Math.floor(value)));
+    const within = (value: number, size: number) => Math.min(size, Math.max(0, value));
     return { x: within((x - corner.x) / scale, width), y: within((y - corner.y) / scale, height) };
   }
 

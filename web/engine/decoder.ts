@@ -17,6 +17,7 @@ import {
   type CommandStats,
   type Offers,
   type Opening,
+  type PenSample,
   PICTURE_QUALITIES,
   type PictureQuality,
   type ShareAction,
@@ -66,6 +67,16 @@ interface Exports extends MemoryExports, EventExports, FileExports, AttemptExpor
   viewer_button(button: number, down: number, nowUs: number): number;
   viewer_scroll(dx: number, dy: number, nowUs: number): number;
   viewer_touch(id: number, phase: number, x: number, y: number, nowUs: number): number;
+  viewer_pen(
+    x: number,
+    y: number,
+    pressure: number,
+    tiltX: number,
+    tiltY: number,
+    state: number,
+    nowUs: number,
+  ): number;
+  viewer_takes_pens(): number;
   viewer_release_all(nowUs: number): number;
   viewer_clip_policy(give: number, take: number): void;
   viewer_clip_offer(selection: number, formats: number): void;
@@ -391,6 +402,10 @@ export class Decoder {
     this.calls.viewer_touch(id, phase, x, y, nowUs);
   }
 
+  pen({ x, y, pressure, tiltX, tiltY, state }: PenSample, nowUs: number): void {
+    this.calls.viewer_pen(x, y, pressure, tiltX, tiltY, state, nowUs);
+  }
+
   releaseAll(nowUs: number): void {
     this.calls.viewer_release_all(nowUs);
   }
@@ -639,6 +654,7 @@ export class Decoder {
       files,
       printing,
       quality: this.takesQuality,
+      pens: this.calls.viewer_takes_pens() !== 0,
     };
   }
 

@@ -111,6 +111,7 @@ export class Engine {
       case "motionBy":
       case "scroll":
       case "touch":
+      case "pen":
       case "releaseAll":
         this.input.handle(message);
         break;

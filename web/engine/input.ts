@@ -18,6 +18,7 @@ type FromPage = Extract<
       | "button"
       | "scroll"
       | "touch"
+      | "pen"
       | "releaseAll";
   }
 >;
@@ -87,6 +88,12 @@ export class EngineInput {
         calls.send((decoder) => decoder.touch(id, phase, x, y, nowUs()));
         break;
       }
+      case "pen":
+        // All of them at once, and none of them waits: a stroke is as smooth as it was drawn.
+        calls.send((decoder) => {
+          for (const sample of message.samples) decoder.pen(sample, nowUs());
+        });
+        break;
     }
   }
 

@@ -28,6 +28,26 @@ export type PresenterKind = "webgl2" | "2d";
 export const PICTURE_QUALITIES = ["auto", "exact", "high", "medium", "low"] as const;
 export type PictureQuality = (typeof PICTURE_QUALITIES)[number];
 
+/** Parts of a pixel in a pen's position, as in crates/protocol/src/pen.rs. */
+export const PEN_FRACTION = 64;
+
+/** Bits of a pen's state there. */
+export const PenState = { Tip: 1, Button2: 2, Button3: 4, Near: 8, Eraser: 16 } as const;
+
+/** What a pen does at one instant. */
+export interface PenSample {
+  /** In 1/64 of a pixel of the session's screen. */
+  x: number;
+  y: number;
+  /** 0 to 65535. */
+  pressure: number;
+  /** Degrees from upright, to the right and towards the user. */
+  tiltX: number;
+  tiltY: number;
+  /** Bits of `PenState`. */
+  state: number;
+}
+
 /** Messages of the page to the engine. */
 export type ToEngine =
   | {
@@ -75,6 +95,8 @@ export type ToEngine =
   | { type: "button"; button: number; down: boolean; timeUs: number }
   | { type: "scroll"; dx: number; dy: number }
   | { type: "touch"; id: number; phase: TouchPhase; x: number; y: number }
+  /** Samples of a pen, in order; `lifted`: one of them releases something. */
+  | { type: "pen"; samples: PenSample[]; lifted: boolean }
   | { type: "releaseAll" }
   /** The size that the session's screen is to have; 0 × 0: any. */
   | { type: "display"; display: DisplaySize }
@@ -136,6 +158,8 @@ export interface Offers {
   printing: boolean;
   /** It takes choices of quality; else it sends nothing lossy. */
   quality: boolean;
+  /** It takes pens; else they are mice. */
+  pens: boolean;
 }
 
 /** A viewer of the session, as the others see it. */

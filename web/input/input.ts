@@ -1,6 +1,6 @@
-// User input on the page, as the session's input events: keys, texts, pointer, touches.
-// Path back: from the browser, through keys.ts, keyrow.ts, typing.ts, pointer.ts, gestures.ts and
-// touches.ts, to engine.ts.
+// User input on the page, as the session's input events: keys, texts, pointer, pen, touches.
+// Path back: from the browser, through keys.ts, keyrow.ts, typing.ts, pointer.ts, pen.ts,
+// gestures.ts and touches.ts, to engine.ts.
 // Knows whether there is a connection, and the order of messages; never sockets or sequence
 // numbers.
 
@@ -10,6 +10,7 @@ import { Capture } from "./capture";
 import { Gestures, type Place } from "./gestures";
 import type { KeyRow, KeyRowOptions } from "./keyrow";
 import { Keys, type KeysOptions } from "./keys";
+import { Pen } from "./pen";
 import { NOTCH, Pointer } from "./pointer";
 import { Touches } from "./touches";
 import { Typing } from "./typing";
@@ -79,10 +80,12 @@ export class Input implements InputSink {
   readonly capture: Capture;
   private readonly keys: Keys;
   private readonly pointer: Pointer;
+  private readonly pen: Pen;
   private readonly touches: Touches;
   private readonly gestures: Gestures;
   private readonly row: KeyRow;
-  private pen = { down: false, atMs: -Infinity };
+  /** Of a pen: whether it touches, and when it did something last. */
+  private penSeen = { down: false, atMs: -Infinity };
 
   constructor(private readonly options: InputOptions) {
     const { stage, view, shortcut, forPage, clipboard } = options;
@@ -102,6 +105,7 @@ export class Input implements InputSink {
       changed: options.captureWanted,
       released: () => this.pointer.forgetPosition(),
     });
+    this.pen = new Pen({ sink: this, placeAt: (x, y) => view.placeAt(x, y) });
     this.touches = new Touches({ sink: this, positionAt });
     this.row = options.row({ active: () => this.takesKeys, send: (message) => this.send(message) });
     this.gestures = this.makeGestures();
@@ -120,7 +124,10 @@ export class Input implements InputSink {
         this.handlePointer(event as PointerEvent),
       );
     }
-    stage.addEventListener("pointerleave", () => options.pointerAt(undefined, undefined));
+    stage.addEventListener("pointerleave", (event) => {
+      options.pointerAt(undefined, undefined);
+      if (event.pointerType === "pen") this.pen.leave();
+    });
     stage.addEventListener("wheel", (event) => this.handleWheel(event), { passive: false });
     // The middle button would scroll, "back" would leave, a long press would open a menu.
     for (const type of [
@@ -135,6 +142,11 @@ export class Input implements InputSink {
         if (this.active) event.preventDefault();
       });
     }
+  }
+
+  /** Whether the session takes pens; otherwise they are mice. */
+  setTakesPens(takes: boolean): void {
+    this.pen.isTaken = takes;
   }
 
   setConnection(connection: "on" | "away" | "off"): void {
@@ -152,8 +164,8 @@ export class Input implements InputSink {
 
   /** Something else has the keyboard focus now. */
   releaseAll(): void {
-    if (![this.keys, this.pointer, this.touches, this.gestures, this.row].some((part) => part.busy))
-      return;
+    const { keys, pointer, pen, touches, gestures, row } = this;
+    if (![keys, pointer, pen, touches, gestures, row].some((part) => part.busy)) return;
     this.forget();
     this.options.send({ type: "releaseAll" });
   }
@@ -161,8 +173,7 @@ export class Input implements InputSink {
   /** A pending pointer position is sent before what happens there, and so are modifiers. */
   send(message: ToEngine): void {
     if (message.type !== "motion") this.pointer.flush();
-    if (message.type === "button" || message.type === "scroll" || message.type === "touch")
-      this.keys.settle();
+    if (["button", "scroll", "touch", "pen"].includes(message.type)) this.keys.settle();
     for (const one of this.row.transform(message)) this.options.send(one);
   }
 
@@ -178,6 +189,7 @@ export class Input implements InputSink {
 
   private forgetPointers(): void {
     this.pointer.forget();
+    this.pen.forget();
     this.touches.forget();
     this.gestures.forget();
   }
@@ -220,7 +232,7 @@ export class Input implements InputSink {
 
   private handlePointer(event: PointerEvent): void {
     if (event.pointerType === "pen")
-      this.pen = {
+      this.penSeen = {
         down: event.buttons !== 0 && event.type !== "pointercancel",
         atMs: event.timeStamp,
       };
@@ -239,7 +251,8 @@ export class Input implements InputSink {
     if (event.pointerType !== "touch") {
       if (event.type === "pointerdown" && event.pointerType === "pen")
         this.gestures.cancelAll(event.timeStamp);
-      if ((event.buttons & ERASER) !== 0) return;
+      const draws = event.pointerType === "pen" && this.pen.isTaken && !this.capture.isOn;
+      if ((event.buttons & ERASER) !== 0 && !draws) return;
       if (this.capture.isOn) {
         this.handleCaptured(event);
         return;
@@ -248,11 +261,12 @@ export class Input implements InputSink {
       // If only a part is visible, the view follows the pointer to its edges.
       if (event.type !== "pointerdown")
         this.options.view.pushAt({ x: event.clientX, y: event.clientY });
-      this.pointer.handle(event);
+      if (draws) this.handlePen(event);
+      else this.pointer.handle(event);
       if (event.type === "pointerdown" && event.pointerType === "mouse") this.capture.clicked();
     } else if (
       event.type === "pointerdown" &&
-      (this.pen.down || event.timeStamp - this.pen.atMs < PALM_MS)
+      (this.penSeen.down || event.timeStamp - this.penSeen.atMs < PALM_MS)
     ) {
       // The palm; a touch whose beginning was ignored is ignored until its end.
     } else if (this.options.passThrough) {
@@ -260,6 +274,12 @@ export class Input implements InputSink {
     } else {
       this.handleFinger(event);
     }
+  }
+
+  private handlePen(event: PointerEvent): void {
+    // The session's pointer goes with the pen, and the mouse finds it there.
+    this.pointer.forgetPosition();
+    this.pen.handle(event);
   }
 
   private handleCaptured(event: PointerEvent): void {
@@ -281,6 +301,7 @@ export class Input implements InputSink {
         timeUs: absoluteUs(event.timeStamp),
       });
     }
+    if (event.pointerType === "pen") this.pen.ignore(event);
     if (event.pointerType !== "touch") this.pointer.ignore(event);
     else if (event.type === "pointerup" || event.type === "pointercancel")
       this.gestures.cancel(event.pointerId, event.timeStamp);

@@ -74,7 +74,10 @@ export class KeyRow {
       const key = { type: "key", code: 0, keysym, timeUs } as const;
       return [{ ...key, down: true }, { ...key, down: false }, ...this.releaseSticky(held, timeUs)];
     }
-    const ends = (message.type === "key" || message.type === "button") && !message.down;
+    const ends =
+      message.type === "pen"
+        ? message.lifted
+        : (message.type === "key" || message.type === "button") && !message.down;
     // A sticky key that is also pressed on a real keyboard is released by it.
     if (!ends || (message.type === "key" && held.some((key) => key.code === message.code)))
       return [message];

@@ -1,4 +1,4 @@
-// Mouse, pen and wheel, as the session's pointer events.
+// Mouse and wheel, and a pen where the session takes none, as the session's pointer events.
 // Path back: from the browser, to input.ts.
 // Knows buttons and positions; never touches (gestures.ts), keys or sockets.
 

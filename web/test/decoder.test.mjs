@@ -146,6 +146,22 @@ test("choices of quality are sent to a session that takes them, on each connecti
   assert.deepEqual([...decoder.output()], []);
 });
 
+test("samples of a pen are sent to a session that takes them", async () => {
+  const sample = { x: 6432, y: 12_800, pressure: 40_000, tiltX: -30, tiltY: 45, state: 9 };
+  for (const [caps, takes] of [
+    [512, true],
+    [CAPS, false],
+  ]) {
+    const decoder = await greeted(caps);
+    assert.equal(decoder.offers.pens, takes);
+    decoder.bytes(message.geometry(1, 16, 8), 3);
+    decoder.output();
+    decoder.pen(sample, 4);
+    const bytes = [0x04, 12, 13, 1, 9, 0xa0, 0x32, 0x80, 0x64, 0xc0, 0xb8, 2, 0xe2, 45];
+    assert.deepEqual([...decoder.output()].slice(0, 14), takes ? bytes : []);
+  }
+});
+
 test("bytes that violate the protocol are an error in words", async () => {
   const decoder = await greeted();
   assert.throws(() => decoder.bytes(Buffer.from([0xff, 0]), 3), DecoderError);

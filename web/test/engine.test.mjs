@@ -334,6 +334,18 @@ test("input: what is typed outlives a connection, and only positions may wait", 
   ]);
 });
 
+test("input: the samples of a pen's frame are sent together, every one", () => {
+  const { part, calls, ways } = input();
+  const sample = (x) => ({ x, y: 0, pressure: 9, tiltX: 0, tiltY: 0, state: 9 });
+  part.handle({ type: "pen", samples: [sample(1), sample(2), sample(3)], lifted: false });
+  assert.deepEqual(calls(), [
+    ["pen", sample(1)],
+    ["pen", sample(2)],
+    ["pen", sample(3)],
+  ]);
+  assert.deepEqual(ways, ["sent"]);
+});
+
 test("input: the keyboard's layout is said on every connection, once it is known", () => {
   const { part, about, decoder, calls } = input();
   part.open(decoder);

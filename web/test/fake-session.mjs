@@ -333,6 +333,11 @@ function input(event, byte, number, signed) {
   if (event === 10) return { kind: "char", character: String.fromCodePoint(number()) };
   if (event === 11) return { kind: "locks", locks: byte() };
   if (event === 12) return { kind: "motionBy", dx: signed(), dy: signed() };
+  if (event === 13) {
+    const [state, x, y, pressure] = [byte(), number(), number(), number()];
+    const [tiltX, tiltY] = [byte(), byte()].map((tilt) => (tilt << 24) >> 24);
+    return { kind: "pen", state, x, y, pressure, tiltX, tiltY };
+  }
   return { kind: "releaseAll" };
 }
 

@@ -43,6 +43,7 @@ const FILES = [
   "monitor",
   "clipboard",
   "touch",
+  "pen",
   "reconnect",
   "reload",
   "keyboard",

@@ -17,6 +17,7 @@ pub mod gamma;
 pub mod limits;
 pub mod microphone;
 pub mod parity;
+pub mod pen;
 pub mod people;
 pub mod picture_quality;
 pub mod print;

@@ -154,6 +154,8 @@ impl SessionCaps {
     pub const PRINTS: u32 = 1 << 7;
     /// Sends pictures lossy, and accepts `PictureQuality` and `ExactFrame`.
     pub const QUALITY: u32 = 1 << 8;
+    /// Accepts `InputEvent::Pen`.
+    pub const PEN: u32 = 1 << 9;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.

@@ -16,6 +16,7 @@ use crate::limits::{
     TOUCH_IDS_MAX,
 };
 use crate::microphone::{MicrophonePacket, MicrophoneState};
+use crate::pen::PenSample;
 use crate::people::Share;
 use crate::picture_quality::PictureQuality;
 use crate::retained::RetainedTiles;
@@ -35,7 +36,7 @@ pub enum ViewerMessage {
     Arrived(Arrived),
     /// A copy of part of this stream, sent as a datagram; never on the stream.
     Early(Early),
-    /// A key, button, motion, scroll or touch.
+    /// A key, button, motion, scroll, touch or pen.
     Input(Input),
     /// Requests a `Pong` with the same number.
     Ping(u32),
@@ -319,6 +320,8 @@ pub enum InputEvent {
         /// Pixels, down is positive.
         dy: i16,
     },
+    /// A sample of the pen; only to a session with `SessionCaps::PEN`.
+    Pen(PenSample),
 }
 
 /// Phase of a touch.
@@ -376,6 +379,7 @@ mod event {
     pub(super) const CHAR: u8 = 10;
     pub(super) const LOCKS: u8 = 11;
     pub(super) const MOTION_BY: u8 = 12;
+    pub(super) const PEN: u8 = 13;
 }
 
 impl ViewerMessage {
@@ -720,6 +724,7 @@ impl Input {
     /// 10 CHAR                       seq | character varint
     /// 11 LOCKS                      seq | locks u8
     /// 12 MOTION BY                  seq | dx zigzag | dy zigzag
+    /// 13 PEN                        seq | see `PenSample`
     /// ```
     fn encode_body(&self, out: &mut Vec<u8>) {
         let event = match self.event {
@@ -736,6 +741,7 @@ impl Input {
             InputEvent::Char(_) => event::CHAR,
             InputEvent::Locks { .. } => event::LOCKS,
             InputEvent::MotionBy { .. } => event::MOTION_BY,
+            InputEvent::Pen(_) => event::PEN,
         };
         out.push(event);
         put_varint(out, u64::from(self.seq));
@@ -757,6 +763,7 @@ impl Input {
             InputEvent::ReleaseAll => {}
             InputEvent::Char(character) => put_varint(out, u64::from(u32::from(character))),
             InputEvent::Locks { caps, num } => out.push(u8::from(caps) | u8::from(num) << 1),
+            InputEvent::Pen(sample) => sample.encode_body(out),
         }
     }
 
@@ -813,6 +820,7 @@ impl Input {
                 dx: reader.zigzag16("a motion's dx")?,
                 dy: reader.zigzag16("a motion's dy")?,
             },
+            event::PEN => InputEvent::Pen(PenSample::decode_body(reader)?),
             other => {
                 return Err(WireError::Unknown {
                     what: "an input's event",

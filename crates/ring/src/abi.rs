@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(defined("THINC_VIDEO_EDGE_MAX"), u64::from(super::VIDEO_EDGE_MAX));
         assert_eq!(defined("THINC_VIDEO_BUFFERS"), u64::from(super::VIDEO_BUFFERS));
         assert_eq!(defined("THINC_VIDEO_BUFFER_BYTES"), super::VIDEO_BUFFER_BYTES as u64);
+        assert_eq!(defined("THINC_PEN_FRACTION"), u64::from(crate::PEN_FRACTION));
         assert_eq!(defined("THINC_FRAME_RATE_MIN"), u64::from(super::FRAME_RATE_MIN));
         assert_eq!(defined("THINC_FRAME_RATE_MAX"), u64::from(super::FRAME_RATE_MAX));
         assert_eq!(defined("THINC_CURSOR_OFFSET"), super::CURSOR as u64);

@@ -74,11 +74,42 @@ pub enum InputMessage {
         /// Screen pixel.
         y: i32,
     },
-    /// Releases all keys, buttons and touches.
+    /// One sample of the pen.
+    Pen {
+        /// Names this input; a press of the tip or a button is delivered under it.
+        seq: u32,
+        /// The sample.
+        sample: PenSample,
+    },
+    /// Releases all keys, buttons and touches; the pen leaves.
     ReleaseAll {
         /// Names this input.
         seq: u32,
     },
+}
+
+/// Parts of a screen pixel in a pen's position.
+pub const PEN_FRACTION: u32 = 64;
+
+/// What a pen does at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PenSample {
+    /// 1/64 of a screen pixel.
+    pub x: u32,
+    /// 1/64 of a screen pixel.
+    pub y: u32,
+    /// 0 to 65535, the most that the pen measures.
+    pub pressure: u16,
+    /// Degrees from upright, positive to the right.
+    pub tilt_x: i8,
+    /// Degrees from upright, positive towards the user.
+    pub tilt_y: i8,
+    /// Bit 0: the tip touches, X button 1; bits 1 and 2: X buttons 2 and 3.
+    pub buttons: u8,
+    /// It is the other end of the pen.
+    pub eraser: bool,
+    /// It is near enough to be seen; otherwise it has left.
+    pub near: bool,
 }
 
 /// Phase of a touch.
@@ -115,14 +146,25 @@ impl InputMessage {
             }
             InputMessage::ReleaseAll { seq } => (6, seq, 0, 0, 0, 0),
             InputMessage::PointerMoveBy { seq, dx, dy } => (7, seq, 0, 0, dx, dy),
+            InputMessage::Pen { seq, sample } => return pen_bytes(seq, sample),
         };
-        let mut out = [0; 32];
-        let words = [kind, seq, code, state, x.cast_unsigned(), y.cast_unsigned()];
-        for (slot, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-            *slot = word.to_le_bytes();
-        }
-        out
+        packet([kind, seq, code, state, x.cast_unsigned(), y.cast_unsigned(), 0, 0])
     }
+}
+
+fn pen_bytes(seq: u32, pen: PenSample) -> [u8; 32] {
+    let state = u32::from(pen.buttons & 7) | u32::from(pen.near) << 3 | u32::from(pen.eraser) << 4;
+    let half = |tilt: i8| u32::from(i16::from(tilt).cast_unsigned());
+    let tilt = half(pen.tilt_x) | half(pen.tilt_y) << 16;
+    packet([8, seq, 0, state, pen.x, pen.y, u32::from(pen.pressure), tilt])
+}
+
+fn packet(words: [u32; 8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    for (slot, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *slot = word.to_le_bytes();
+    }
+    out
 }
 
 /// The session's end of the input socket.

@@ -20,7 +20,7 @@ pub use abi::{
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use gamma::OutputGamma;
-pub use input::{InputMessage, InputSender, TouchPhase};
+pub use input::{InputMessage, InputSender, PEN_FRACTION, PenSample, TouchPhase};
 pub use record::{Alpha, DrawHint, DrawRecord, DrawableId, RecordError, RecordKind, VideoLayout};
 pub use ring::{
     CursorImage, CursorPixel, CursorState, Geometry, Output, PointerUse, Ring, RingStats,

@@ -1,5 +1,5 @@
 //! Path back: under session/, from viewers' input, to requests for the driver.
-//! The one keyboard and the one pointer that all viewers share. Knows keys, positions and windows;
+//! The one keyboard, pointer and pen that all viewers share. Knows keys, positions and windows;
 //! never pixels.
 
 pub(crate) mod keyboard;

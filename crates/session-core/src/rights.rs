@@ -10,7 +10,7 @@ use thinc_protocol::viewer::ViewerCaps;
 /// What a viewer may do to the session, and hear of it; all viewers see the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
-    /// Its keys, text, lock keys, layout, pointer and touch take effect.
+    /// Its keys, text, lock keys, layout, pointer, touch and pen take effect.
     pub input: bool,
     /// Its window or displays may determine the size of the screen.
     pub size: bool,

@@ -31,6 +31,7 @@ use thinc_files::{FileError, FilesPolicy};
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::commands::Commands;
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::{CacheGrant, CloseCode};
 use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerHello};
@@ -205,6 +206,8 @@ pub(crate) struct InputState {
     /// Buttons it holds, one bit each; fingers likewise.
     pub(crate) buttons: u32,
     pub(crate) fingers: u32,
+    /// Where its pen was last, while it is near.
+    pub(crate) pen: Option<PenSample>,
     /// What it reported of its keyboard last.
     pub(crate) layout: Option<KeyboardLayout>,
     pub(crate) locks: Option<Locks>,
@@ -222,6 +225,7 @@ impl InputState {
         InputState {
             buttons: 0,
             fingers: 0,
+            pen: None,
             layout: None,
             locks: None,
             pointer_at: None,

@@ -2,6 +2,7 @@
 //! to requests for the driver, of which there must be none. Knows session-core's public interface;
 //! typing.rs and clipboard.rs have the tests of keys held and of contents in transfer.
 
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::viewer::{
     Display, Displays, Input, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps,
     ViewerHello, ViewerMessage,
@@ -56,7 +57,10 @@ impl World {
 /// Every kind of input.
 fn inputs() -> Vec<InputEvent> {
     let touch = |phase| InputEvent::Touch { id: 1, phase, x: 5, y: 5 };
+    let pen = |buttons| InputEvent::Pen(PenSample { buttons, near: true, ..PenSample::default() });
     vec![
+        pen(1),
+        pen(0),
         InputEvent::Locks { caps: true, num: true },
         InputEvent::Key { code: 30, keysym: 0x61, down: true },
         InputEvent::Key { code: 30, keysym: 0x61, down: false },

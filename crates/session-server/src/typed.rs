@@ -113,9 +113,11 @@ impl Attention {
     }
 
     pub(crate) fn handle_input(&mut self, input: &InputEvent, now: Micros) {
-        let (is_key, is_click) = match input {
+        let (is_often, is_click) = match input {
             InputEvent::Key { down, .. } => (*down, false),
             InputEvent::Char(_) => (true, false),
+            // Each sample says that the tip is down.
+            InputEvent::Pen(sample) => (sample.buttons != 0, false),
             InputEvent::Button { .. } => (false, true),
             InputEvent::Touch { phase, .. } => (false, *phase != TouchPhase::Update),
             _ => (false, false),
@@ -123,7 +125,7 @@ impl Attention {
         self.handle_person(now);
         let is_due = self.asked_at.is_none_or(|at| now >= at + QUESTION_INTERVAL);
         // A click is what changes the focus where no window manager says so.
-        if is_click || (is_key && is_due) {
+        if is_click || (is_often && is_due) {
             self.ask(now);
         }
     }

@@ -1,6 +1,7 @@
 //! Path 1/13, simulated: random actions of applications, users and networks.
 //! From a seed, to world.rs. Knows operations; never what the session makes of them.
 
+use thinc_protocol::pen::{PEN_FRACTION, PenSample};
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
@@ -413,6 +414,12 @@ impl Workload {
         match self.random.below(6) {
             0 if x & 1 != 0 => InputEvent::MotionBy { dx: x as i16 - 30, dy: y as i16 - 30 },
             0 => InputEvent::Motion { x, y },
+            1 if x & 1 != 0 => {
+                let (near, draws) = (y & 7 != 0, y & 1 != 0);
+                let (x, y) = (u32::from(x) * PEN_FRACTION, u32::from(y) * PEN_FRACTION);
+                let buttons = u8::from(near && draws);
+                InputEvent::Pen(PenSample { x, y, near, buttons, ..PenSample::default() })
+            }
             1 => InputEvent::Button { button: 1, down: self.random.one_in(2) },
             2 => InputEvent::Scroll { dx: 0, dy: 120 },
             3 => InputEvent::ReleaseAll,

@@ -19,8 +19,8 @@ const ABI_BEFORE_VIDEO: u32 = 2;
 const ABI_BEFORE_POINTER_USE: u32 = 4;
 /// Version of the same records, before the session said at which rate frames are taken.
 const ABI_BEFORE_FRAME_RATE: u32 = 5;
-/// Version of the same records, before there was one of the gamma block.
-const ABI_BEFORE_GAMMA: u32 = 6;
+/// Version of the same records, before there were gamma tables and pens.
+const ABI_BEFORE_GAMMA_AND_PENS: u32 = 6;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
@@ -216,7 +216,10 @@ impl<R: Read> Reader<R> {
             return Err(wrong(8, Unreadable::Version(word(8))));
         }
         match word(12) {
-            ABI_VERSION | ABI_BEFORE_GAMMA | ABI_BEFORE_FRAME_RATE | ABI_BEFORE_POINTER_USE => {}
+            ABI_VERSION
+            | ABI_BEFORE_GAMMA_AND_PENS
+            | ABI_BEFORE_FRAME_RATE
+            | ABI_BEFORE_POINTER_USE => {}
             ABI_BEFORE_VIDEO => reader.events.frames_are_pixels = true,
             other => return Err(wrong(12, Unreadable::Abi(other))),
         }

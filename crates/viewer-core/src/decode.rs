@@ -85,6 +85,8 @@ pub(crate) struct State {
     pub(crate) last_input: u32,
     /// The session accepts `InputEvent::MotionBy`.
     pub(crate) takes_relative: bool,
+    /// It accepts samples of a pen.
+    pub(crate) takes_pen: bool,
     /// An application wants it.
     pub(crate) relative_wanted: bool,
     /// The shell knows this connection's gamma tables, or shows none.
@@ -169,6 +171,7 @@ impl State {
             unacked_input: UnackedInput::default(),
             last_input: 0,
             takes_relative: false,
+            takes_pen: false,
             relative_wanted: false,
             is_gamma_told: caps & ViewerCaps::GAMMA == 0,
             work: 0,
@@ -212,6 +215,7 @@ impl State {
                 self.order.is_on = self.takes_datagrams && hello.caps & SessionCaps::DATAGRAMS != 0;
                 self.stream_tail.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
                 self.takes_relative = hello.caps & SessionCaps::RELATIVE != 0;
+                self.takes_pen = hello.caps & SessionCaps::PEN != 0;
                 self.clipboard.handle_hello(&hello);
                 self.files.handle_hello(&hello);
                 self.sound.handle_hello(hello.caps, &mut self.outbox);

@@ -1,4 +1,5 @@
-//! Path back: beside viewer.rs; the keys, buttons and fingers that are down on this connection.
+//! Path back: beside viewer.rs; the keys, buttons, fingers and pen that are down on this
+//! connection.
 //! From input, to the keepalive and to a change of transports, which would release them. Knows
 //! input events; never bytes, nor time.
 
@@ -14,6 +15,8 @@ pub(crate) struct HeldInput {
     keys: Vec<(u16, u32)>,
     buttons: Vec<u8>,
     touches: Vec<u8>,
+    /// The pen's, one bit each.
+    pen: u8,
 }
 
 impl HeldInput {
@@ -36,10 +39,20 @@ impl HeldInput {
             InputEvent::Touch { id, phase, .. } => {
                 set(&mut self.touches, id, phase != TouchPhase::End)
             }
+            InputEvent::Pen(sample) => self.pen = sample.buttons,
             InputEvent::ReleaseAll => *self = HeldInput::default(),
             _ => {}
         }
         true
+    }
+
+    /// This input presses something that an application answers: a key, a button, the pen's tip.
+    pub(crate) fn is_press(&self, event: InputEvent) -> bool {
+        match event {
+            InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_) => true,
+            InputEvent::Pen(sample) => sample.buttons & !self.pen != 0,
+            _ => false,
+        }
     }
 
     /// A key is down.
@@ -49,7 +62,7 @@ impl HeldInput {
 
     /// Anything is down.
     pub(crate) fn is_any(&self) -> bool {
-        self.has_key() || !self.buttons.is_empty() || !self.touches.is_empty()
+        self.has_key() || !self.buttons.is_empty() || !self.touches.is_empty() || self.pen != 0
     }
 }
 
@@ -62,6 +75,8 @@ fn set(held: &mut Vec<u8>, number: u8, down: bool) {
 
 #[cfg(test)]
 mod tests {
+    use thinc_protocol::pen::PenSample;
+
     use super::*;
 
     #[test]
@@ -69,12 +84,16 @@ mod tests {
         let key = |down| InputEvent::Key { code: 30, keysym: 0x61, down };
         let button = |down| InputEvent::Button { button: 1, down };
         let touch = |phase| InputEvent::Touch { id: 3, phase, x: 0, y: 0 };
+        let pen =
+            |buttons| InputEvent::Pen(PenSample { buttons, near: true, ..PenSample::default() });
         for (press, release) in [
             (key(true), key(false)),
             (button(true), button(false)),
             (touch(TouchPhase::Begin), touch(TouchPhase::End)),
             (touch(TouchPhase::Update), InputEvent::ReleaseAll),
             (button(true), InputEvent::ReleaseAll),
+            (pen(1), pen(0)),
+            (pen(2), InputEvent::ReleaseAll),
         ] {
             let mut held = HeldInput::default();
             assert!(!held.is_any());

@@ -9,8 +9,8 @@ use thinc_protocol::viewer::{
     Ack, Displays, Input, InputEvent, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
 
-/// 64 KiB: with more unsent bytes, motions, scrolls and touch updates are dropped. The path is
-/// stalled, and the next motion carries the pointer's position anyway.
+/// 64 KiB: with more unsent bytes, motions, scrolls, touch updates and samples of a pen that draws
+/// are dropped. The path is stalled, and the next motion or sample carries all of it anyway.
 const DROPPABLE_BYTES_MAX: usize = 64 * 1024;
 /// 1 MiB: with more unsent bytes every message is dropped; no person presses that many keys.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -73,7 +73,7 @@ impl Outbox {
             InputEvent::Motion { .. }
                 | InputEvent::Scroll { .. }
                 | InputEvent::Touch { phase: thinc_protocol::viewer::TouchPhase::Update, .. }
-        );
+        ) || matches!(input.event, InputEvent::Pen(sample) if sample.buttons != 0);
         if droppable && self.bytes.len() >= DROPPABLE_BYTES_MAX {
             self.dropped += 1;
             return None;

@@ -7,14 +7,15 @@ use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::PINGS_MAX;
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::viewer::{InputEvent, TouchPhase};
 
 /// 1024 events: twice what a person types in the longest outage. Beyond it nothing is sent: part of
 /// a shell command is worse than none.
 const EVENTS_MAX: usize = 1024;
-/// 512 distances, half a second of the fastest mice: the oldest is not sent again, so that motion
-/// takes no place of keys.
-const DISTANCES_MAX: usize = 512;
+/// 512 distances and samples of a pen, half a second of the fastest mice and two of a pen: the
+/// oldest is not sent again, so that motion takes no place of keys.
+const MOTIONS_MAX: usize = 512;
 /// 30 s: if the oldest key is older, nothing is sent; the user has moved on.
 const AGE_MAX: Micros = 30_000_000;
 /// 16: most modifiers tracked as down.
@@ -95,19 +96,18 @@ impl UnackedInput {
     /// Logs an event, which may not have arrived until an acknowledgement proves it.
     pub(crate) fn push(&mut self, seq: u32, event: InputEvent, at: Micros, now: Micros) {
         let logged = Logged { seq, event, at };
-        let is_motion = |event: &InputEvent| matches!(event, InputEvent::Motion { .. });
-        if let Some(last) =
-            self.log.back_mut().filter(|last| is_motion(&event) && is_motion(&last.event))
-        {
+        if let Some(last) = self.log.back_mut().filter(|last| replaces(&event, &last.event)) {
             *last = logged;
             return;
         }
-        let is_distance = |logged: &Logged| matches!(logged.event, InputEvent::MotionBy { .. });
-        if is_distance(&logged)
-            && self.log.len() >= DISTANCES_MAX
-            && self.log.iter().filter(|logged| is_distance(logged)).count() >= DISTANCES_MAX
+        let is_motion = |logged: &Logged| {
+            matches!(logged.event, InputEvent::MotionBy { .. } | InputEvent::Pen(_))
+        };
+        if is_motion(&logged)
+            && self.log.len() >= MOTIONS_MAX
+            && self.log.iter().filter(|logged| is_motion(logged)).count() >= MOTIONS_MAX
         {
-            let oldest = self.log.iter().position(is_distance).expect("there are that many");
+            let oldest = self.log.iter().position(is_motion).expect("there are that many");
             self.log.remove(oldest);
         }
         if self.log.len() >= EVENTS_MAX || self.is_old(now) {
@@ -145,7 +145,7 @@ impl UnackedInput {
         self.log.iter().find(is_typed).is_some_and(|oldest| now.saturating_sub(oldest.at) > AGE_MAX)
     }
 
-    /// The log holds a press of this button or finger without its release.
+    /// The log holds a press of this button, finger or pen without its release.
     pub(crate) fn is_pressed(&self, event: &InputEvent) -> bool {
         self.log.iter().rev().find_map(|logged| phase_of(event, &logged.event)).unwrap_or(false)
     }
@@ -213,8 +213,8 @@ impl UnackedInput {
         self.discarded_at = None;
     }
 
-    /// Adds releases for buttons and fingers whose presses are resent and whose releases were not
-    /// logged.
+    /// Adds releases for buttons, fingers and a pen whose presses are resent and whose releases
+    /// were not logged.
     fn release_pressed(&mut self, now: Micros) {
         let mut pressed: Vec<InputEvent> = Vec::new();
         for (event, _) in &self.due {
@@ -225,6 +225,9 @@ impl UnackedInput {
                 }
                 InputEvent::Touch { id, phase: TouchPhase::Begin | TouchPhase::Update, x, y } => {
                     pressed.push(InputEvent::Touch { id, phase: TouchPhase::End, x, y });
+                }
+                InputEvent::Pen(sample) if sample.buttons != 0 => {
+                    pressed.push(InputEvent::Pen(sample.leaving()));
                 }
                 _ => {}
             }
@@ -258,8 +261,20 @@ fn is_after(seq: u32, other: u32) -> bool {
     seq.wrapping_sub(other).cast_signed() > 0
 }
 
-/// Whether `event` presses (true) or releases the button or finger of `of`; None if it concerns
-/// neither.
+/// Only the newer of the two matters: positions, and a pen over the tablet.
+fn replaces(event: &InputEvent, last: &InputEvent) -> bool {
+    match (event, last) {
+        (InputEvent::Motion { .. }, InputEvent::Motion { .. }) => true,
+        (InputEvent::Pen(pen), InputEvent::Pen(before)) => {
+            let hovers = |pen: &PenSample| pen.near && pen.buttons == 0;
+            hovers(pen) && hovers(before) && pen.eraser == before.eraser
+        }
+        _ => false,
+    }
+}
+
+/// Whether `event` presses (true) or releases the button, finger or pen of `of`; None if it
+/// concerns none of them.
 fn phase_of(of: &InputEvent, event: &InputEvent) -> Option<bool> {
     match (of, event) {
         (InputEvent::Button { button, .. }, InputEvent::Button { button: other, down })
@@ -272,6 +287,7 @@ fn phase_of(of: &InputEvent, event: &InputEvent) -> Option<bool> {
         {
             Some(*phase != TouchPhase::End)
         }
+        (InputEvent::Pen(_), InputEvent::Pen(sample)) => Some(sample.buttons != 0),
         (_, InputEvent::ReleaseAll) => Some(false),
         _ => None,
     }

@@ -11,6 +11,7 @@ use thinc_protocol::limits::{
     INSTANCE_BYTES, PINGS_MAX, RETAINED_KEY_BYTES, SCREEN_AREA_MAX, SESSION_MESSAGE_BYTES_MAX,
     UPDATE_SCREENS_MAX,
 };
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::people::{Share, ShareAction};
 use thinc_protocol::viewer::{
     Displays, Input, InputEvent, KeyboardLayout, Presented, TouchPhase, View, ViewerCaps,
@@ -356,12 +357,16 @@ impl Viewer {
             | InputEvent::ReleaseAll => {}
             InputEvent::Button { down: true, .. }
             | InputEvent::Touch { phase: TouchPhase::Begin, .. } => {
-                let seq = self.next_input();
-                self.state.unacked_input.discard(seq);
-                return None;
+                return self.discard_unacked_input();
+            }
+            InputEvent::Pen(sample)
+                if sample.buttons != 0 && !self.state.unacked_input.is_pressed(&event) =>
+            {
+                return self.discard_unacked_input();
             }
             InputEvent::Button { down: false, .. }
             | InputEvent::Touch { phase: TouchPhase::End, .. }
+            | InputEvent::Pen(PenSample { buttons: 0, .. })
                 if self.state.unacked_input.is_pressed(&event) => {}
             _ => return None,
         }
@@ -371,6 +376,12 @@ impl Viewer {
         let seq = self.next_input();
         self.state.unacked_input.push(seq, event, now, now);
         Some(seq)
+    }
+
+    fn discard_unacked_input(&mut self) -> Option<u32> {
+        let seq = self.next_input();
+        self.state.unacked_input.discard(seq);
+        None
     }
 
     /// True if input made now, without a connection, would be sent by the next one.
@@ -388,6 +399,12 @@ impl Viewer {
     /// True if the session accepts `InputEvent::MotionBy`; otherwise it is ignored.
     pub fn takes_relative(&self) -> bool {
         self.state.takes_relative
+    }
+
+    /// True if the session accepts `InputEvent::Pen`; otherwise it is ignored, and the pen is a
+    /// mouse.
+    pub fn takes_pen(&self) -> bool {
+        self.state.takes_pen
     }
 
     /// True if an application wants `InputEvent::MotionBy`; known by the end of a connection's
@@ -410,19 +427,20 @@ impl Viewer {
     fn send_input(&mut self, event: InputEvent, made: Micros, now: Micros) -> u32 {
         let seq = self.next_input();
         self.state.stats.inputs += 1;
-        // Only keys, buttons and characters are echoed, so only they are remembered.
-        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_))
-        {
+        let is_taken = match event {
+            InputEvent::MotionBy { .. } => self.state.takes_relative,
+            InputEvent::Pen(_) => self.state.takes_pen,
+            _ => true,
+        };
+        let is_press = is_taken && self.held.is_press(event);
+        if is_press {
             self.state.stats.input_made(seq, now);
         }
-        if !self.held.handle(event)
-            || matches!(event, InputEvent::MotionBy { .. }) && !self.state.takes_relative
-        {
+        if !is_taken || !self.held.handle(event) {
             return seq;
         }
         self.keepalive_at = now + KEEPALIVE_INTERVAL_US;
-        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_))
-        {
+        if is_press {
             // The user expects a response to this input.
             self.liveness.handle_input(now);
             self.state.stream_tail.schedule(self.state.stats.rtt_us, now);

@@ -3,6 +3,7 @@
 //! interface, and a session that takes what the test says.
 
 use thinc_protocol::framing::Deframer;
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage};
 use thinc_protocol::viewer::{Input, InputEvent, TouchPhase, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
@@ -495,4 +496,102 @@ fn distances_take_no_place_of_keys() {
         .map(|event| if let InputEvent::MotionBy { dx, .. } = event { (*dx).into() } else { 0 })
         .sum();
     assert_eq!(moved, 512, "the newest of them");
+}
+
+fn pen(x: u32, buttons: u8) -> InputEvent {
+    InputEvent::Pen(PenSample { x, buttons, near: true, ..PenSample::default() })
+}
+
+fn pen_hello() -> SessionMessage<'static> {
+    SessionMessage::Hello(SessionHello {
+        version: 1,
+        caps: SessionCaps::PEN,
+        name: "demo".into(),
+        message_bytes_max: 65536,
+    })
+}
+
+fn open_with_pen() -> Viewer {
+    let mut viewer = viewer();
+    receive(&mut viewer, &pen_hello(), 0);
+    receive(&mut viewer, &geometry(), 0);
+    viewer
+}
+
+#[test]
+fn a_session_that_takes_no_pens_gets_none() {
+    let mut viewer = open();
+    assert!(!viewer.takes_pen());
+    viewer.handle_input(pen(1, 1), 0);
+    assert_eq!(events(&mut viewer), []);
+    let mut viewer = open_with_pen();
+    assert!(viewer.takes_pen());
+    viewer.handle_input(pen(1, 1), 0);
+    assert_eq!(events(&mut viewer), [pen(1, 1)]);
+}
+
+#[test]
+fn the_rest_of_a_stroke_is_sent_once_and_ends() {
+    for taken in 0..=5 {
+        let mut first = open_with_pen();
+        // Of what hovers, only the newest position counts once it has to be sent again.
+        let made: Vec<InputEvent> =
+            [pen(1, 0), pen(2, 0), pen(3, 1), pen(4, 1), pen(5, 1)].to_vec();
+        let mut sent = Vec::new();
+        for event in &made {
+            first.handle_input(*event, 0);
+            sent.extend(inputs(&mut first));
+        }
+        assert_eq!(sent.iter().map(|input| input.event).collect::<Vec<_>>(), made);
+        let received = if taken == 0 { 0 } else { sent[taken - 1].seq };
+        let mut second = next(&mut first);
+        receive(&mut second, &pen_hello(), SECOND);
+        receive(&mut second, &SessionMessage::InputReceived(received), SECOND);
+        receive(&mut second, &geometry(), SECOND);
+        let mut wanted = made[taken.clamp(1, 4)..].to_vec();
+        if taken == 5 {
+            wanted.clear();
+        } else {
+            let left = PenSample { x: 5, ..PenSample::default() };
+            wanted.push(InputEvent::Pen(left));
+        }
+        assert_eq!(events(&mut second), wanted, "{taken} were taken");
+    }
+}
+
+#[test]
+fn the_tip_on_a_stale_screen_discards_keys_and_its_release_is_not_lost() {
+    let mut first = open_with_pen();
+    buffer_text(&mut first, "ab", 0);
+    assert_eq!(first.buffer_input(pen(1, 0), 0), None, "it hovers");
+    assert!(first.can_buffer_input(0));
+    assert_eq!(first.buffer_input(pen(1, 1), 0), None);
+    assert!(!first.can_buffer_input(0), "it could be a click elsewhere");
+
+    let mut first = open_with_pen();
+    first.handle_input(pen(1, 1), 0);
+    assert_eq!(first.buffer_input(pen(2, 1), 0), None);
+    assert!(first.buffer_input(pen(2, 0), 0).is_some(), "a press needs its release");
+    buffer_text(&mut first, "a", 0);
+    let mut second = next(&mut first);
+    receive(&mut second, &pen_hello(), 0);
+    receive(&mut second, &SessionMessage::InputReceived(0), 0);
+    assert_eq!(events(&mut second), [pen(1, 1), pen(2, 0), char('a')]);
+}
+
+#[test]
+fn strokes_take_no_place_of_keys() {
+    let mut first = open_with_pen();
+    type_text(&mut first, "abc", 0);
+    for x in 0..5_000 {
+        first.handle_input(pen(x, 1), 0);
+        inputs(&mut first);
+    }
+    let mut second = next(&mut first);
+    receive(&mut second, &pen_hello(), SECOND);
+    receive(&mut second, &SessionMessage::InputReceived(0), SECOND);
+    let again = events(&mut second);
+    assert_eq!(text(&again), "abc");
+    let samples = again.iter().filter(|event| matches!(event, InputEvent::Pen(_))).count();
+    assert_eq!(samples, 512 + 1, "the newest of them, and the tip is lifted");
 }

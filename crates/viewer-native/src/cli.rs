@@ -655,6 +655,10 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   click N, buttondown N, buttonup N   N: 1 left, 2 middle, 3 right, 8 back, 9 forward
   scroll DX DY        in 1/120 of a wheel notch; positive is right and down
   touch ID begin|update|end X Y
+  pen X Y PRESSURE TILTX TILTY [BUTTONS] [eraser]   a sample of a pen that is near: X and Y may have
+                      fractions, PRESSURE is 0 to 65535, the tilts -90 to 90 degrees, BUTTONS the
+                      sum of 1 the tip, 2 and 4 the barrel's
+  penout              the pen leaves
   release             releases all keys, buttons and touches
   keep LINE           runs the command without waiting for a connection: while it is lost,
                       keystrokes are buffered for the next one, as in a window

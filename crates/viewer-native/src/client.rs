@@ -271,6 +271,11 @@ impl State {
         })
     }
 
+    /// Whether the session takes samples of a pen; otherwise the pen is a mouse.
+    pub(crate) fn takes_pen(&mut self) -> bool {
+        self.active().takes_pen()
+    }
+
     /// As [`State::input`], for a user who types on while the viewer reconnects: the input is
     /// buffered and sent later.
     pub(crate) fn input_or_buffer(&mut self, event: InputEvent) -> Option<u32> {
@@ -650,7 +655,7 @@ fn is_press(event: &InputEvent) -> bool {
             | InputEvent::Button { down: true, .. }
             | InputEvent::Touch { phase: TouchPhase::Begin, .. }
             | InputEvent::Char(_)
-    )
+    ) || matches!(event, InputEvent::Pen(sample) if sample.buttons != 0)
 }
 
 /// Capabilities of this shell besides viewer-core's.

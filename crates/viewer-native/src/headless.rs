@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
 use thinc_protocol::file::FilePurpose;
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
@@ -459,6 +460,16 @@ impl Headless {
             ));
         }
         self.input(InputEvent::MotionBy { dx, dy }).map(drop)
+    }
+
+    /// Sends a sample of the pen.
+    pub fn pen(&mut self, sample: PenSample) -> Result<(), ViewError> {
+        let event = InputEvent::Pen(sample);
+        let is_sent =
+            self.wait("the connection", |state, _| state.input(event).map(|_| state.takes_pen()))?;
+        is_sent.then_some(()).ok_or_else(|| {
+            ViewError::Script("this session takes no pens: it runs an older thinc".to_owned())
+        })
     }
 
     /// Waits until an application wants relative motion, or none does.

@@ -3,6 +3,8 @@
 //! Path 13/13, and path back: used by window/present.rs and by the pointer. A screen that fits is
 //! shown 1:1 in the middle. Knows sizes and rectangles; never pixels or SDL.
 
+#[cfg(feature = "window")]
+use thinc_protocol::pen::PEN_FRACTION;
 use thinc_region::{Rect, Size};
 
 /// The place of the framebuffer in a window; both in pixels.
@@ -94,6 +96,20 @@ impl Placement {
     /// border map to the nearest edge of the visible part; points outside the window, where a drag
     /// may go, map to the nearest point of the screen. None if there is no screen.
     pub(crate) fn to_screen(self, x: f32, y: f32) -> Option<(u16, u16)> {
+        let (x, y) = self.to_screen_fraction(x, y)?;
+        let pixel = |at: f64| at.min(65535.0) as u16;
+        Some((pixel(x), pixel(y)))
+    }
+
+    /// As [`Placement::to_screen`], in the parts of pixels that a pen's position has.
+    #[cfg(feature = "window")]
+    pub(crate) fn to_screen_parts(self, x: f32, y: f32) -> Option<(u32, u32)> {
+        let (x, y) = self.to_screen_fraction(x, y)?;
+        let parts = |at: f64| (at * f64::from(PEN_FRACTION)) as u32;
+        Some((parts(x), parts(y)))
+    }
+
+    fn to_screen_fraction(self, x: f32, y: f32) -> Option<(f64, f64)> {
         if self.shown.is_empty() || self.visible.is_empty() {
             return None;
         }
@@ -110,8 +126,7 @@ impl Placement {
         };
         let axis = |at: f32, (start, shown): (i32, i32), (first, part): (i32, i32)| {
             let scaled = (f64::from(at) - f64::from(start)) * f64::from(part) / f64::from(shown);
-            (f64::from(first) + scaled.floor().clamp(0.0, f64::from((part - 1).max(0))))
-                .min(65535.0) as u16
+            f64::from(first) + scaled.clamp(0.0, f64::from(part.max(1)).next_down())
         };
         let Placement { shown, part, .. } = self;
         Some((

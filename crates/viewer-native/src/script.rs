@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum as _;
 use thinc_protocol::clip::{ClipFormat, Selection};
 use thinc_protocol::file::FilePurpose;
+use thinc_protocol::pen::{PEN_FRACTION, PEN_TILT_MAX, PenSample};
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, TouchPhase, View};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
@@ -162,7 +163,7 @@ fn keyboard(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<A
     answer.map(Some)
 }
 
-/// The pointer, buttons and touches; and the release of all that is held.
+/// The pointer, buttons, touches and pen; and the release of all that is held.
 fn pointer(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
     let answer = match command {
         "move" => {
@@ -203,10 +204,42 @@ fn pointer(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<An
             let event = InputEvent::Touch { id: number(id)?, phase, x: number(x)?, y: number(y)? };
             viewer.input(event).map(|_| done(()))
         }
+        "pen" => viewer.pen(pen(rest)?).map(done),
+        "penout" => viewer.pen(PenSample::default()).map(done),
         "release" => viewer.input(InputEvent::ReleaseAll).map(|_| done(())),
         _ => return Ok(None),
     };
     answer.map(Some)
+}
+
+/// A sample of the pen: `X Y PRESSURE TILTX TILTY [BUTTONS] [eraser]`.
+fn pen(rest: &str) -> Result<PenSample, ViewError> {
+    let (rest, eraser) = match rest.trim().strip_suffix("eraser") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let (&[x, y, pressure, tilt_x, tilt_y] | &[x, y, pressure, tilt_x, tilt_y, _]) = &words[..]
+    else {
+        return Err(ViewError::Script(
+            "pen X Y PRESSURE TILTX TILTY [BUTTONS] [eraser]".to_owned(),
+        ));
+    };
+    let parts = |word| number::<f64>(word).map(|at| (at * f64::from(PEN_FRACTION)) as u32);
+    let tilt = |word| match number::<i8>(word)? {
+        degrees if degrees.unsigned_abs() <= PEN_TILT_MAX.unsigned_abs() => Ok(degrees),
+        _ => Err(ViewError::Script(format!("{word} is beyond 90 degrees"))),
+    };
+    Ok(PenSample {
+        x: parts(x)?,
+        y: parts(y)?,
+        pressure: number(pressure)?,
+        tilt_x: tilt(tilt_x)?,
+        tilt_y: tilt(tilt_y)?,
+        buttons: words.get(5).map_or(Ok(0), |word| number(word))?,
+        eraser,
+        near: true,
+    })
 }
 
 /// Waits for the session.
@@ -570,6 +603,27 @@ mod tests {
         assert_eq!(unescape(r"a\nb\\n").unwrap(), "a\nb\\n");
         assert!(unescape(r"\q").is_err());
         assert!(unescape("\\").is_err());
+    }
+
+    #[test]
+    fn a_sample_of_a_pen_has_positions_in_parts_of_pixels() {
+        let sample = pen(" 10.5 20 40000 -30 45 1").unwrap();
+        let wanted = PenSample {
+            x: 10 * 64 + 32,
+            y: 20 * 64,
+            pressure: 40_000,
+            tilt_x: -30,
+            tilt_y: 45,
+            buttons: 1,
+            eraser: false,
+            near: true,
+        };
+        assert_eq!(sample, wanted);
+        let hovering = PenSample { buttons: 0, eraser: true, ..wanted };
+        assert_eq!(pen("10.5 20 40000 -30 45 eraser").unwrap(), hovering);
+        for wrong in ["1 2 3 4", "1 2 3 4 5 6 7", "1 2 70000 4 5", "1 2 3 91 5", "eraser"] {
+            assert!(pen(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod samples;
 use std::cell::RefCell;
 
 use page::{Accepts, Page};
+use thinc_protocol::limits::SCREEN_EDGE_MAX;
+use thinc_protocol::pen::{PEN_FRACTION, PEN_TILT_MAX, PenSample};
 use thinc_protocol::viewer::{InputEvent, TouchPhase, View};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{REPLACEMENT_FAILURES_MAX, REPLACEMENT_WAIT_MAX, Urgency};
@@ -230,6 +232,40 @@ pub extern "C" fn viewer_touch(id: u32, phase: u32, x: u32, y: u32, now_us: f64)
     with(|page| {
         page.input(InputEvent::Touch { id, phase, x: narrow(x), y: narrow(y) }, micros(now_us))
     })
+}
+
+/// A sample of a pen, in 1/64 of a pixel of the session's screen. `state` has the bits of its
+/// message: 1 tip, 2 X button 2, 4 X button 3, 8 near, 16 eraser.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_pen(
+    x: u32,
+    y: u32,
+    pressure: u32,
+    tilt_x: i32,
+    tilt_y: i32,
+    state: u32,
+    now_us: f64,
+) -> u32 {
+    let edge = SCREEN_EDGE_MAX * PEN_FRACTION;
+    let tilt = |degrees: i32| degrees.clamp((-PEN_TILT_MAX).into(), PEN_TILT_MAX.into()) as i8;
+    let near = state & 8 != 0;
+    let sample = PenSample {
+        x: x.min(edge),
+        y: y.min(edge),
+        pressure: narrow(pressure),
+        tilt_x: tilt(tilt_x),
+        tilt_y: tilt(tilt_y),
+        buttons: if near { state as u8 & 7 } else { 0 },
+        eraser: state & 16 != 0,
+        near,
+    };
+    with(|page| page.input(InputEvent::Pen(sample), micros(now_us)))
+}
+
+/// Whether the session takes samples of a pen.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_takes_pens() -> u32 {
+    with(|page| u32::from(page.takes_pens()))
 }
 
 /// The page lost the keyboard focus.

@@ -558,6 +558,11 @@ impl Page {
         self.viewer.as_mut().is_some_and(Viewer::request_exact_frame)
     }
 
+    /// Whether the session takes samples of a pen.
+    pub(crate) fn takes_pens(&self) -> bool {
+        self.viewer.as_ref().is_some_and(Viewer::takes_pen)
+    }
+
     /// Whether the session takes choices of quality.
     pub(crate) fn takes_quality(&self) -> bool {
         self.viewer.as_ref().is_some_and(Viewer::takes_quality)

@@ -1,9 +1,11 @@
 //! Path back: under session.rs, from a viewer's input, to requests.rs.
-//! Checks the input, and releases what a viewer can no longer release. Knows viewers' buttons and
-//! fingers, and the one pointer.
+//! Checks the input, and releases what a viewer can no longer release. Knows viewers' buttons,
+//! fingers and pens, and the one pointer.
 
 use thinc_protocol::Micros;
+use thinc_protocol::pen::{PEN_FRACTION, PenSample};
 use thinc_protocol::viewer::{Input, InputEvent, TouchPhase};
+use thinc_region::Size;
 use thinc_ring::InputMessage;
 
 use super::requests::{REQUESTS_MAX, ViewerKey};
@@ -46,13 +48,14 @@ impl Session {
             InputEvent::ReleaseAll => {
                 // A release passes the bound, so it is queued only if it has an effect: repeats
                 // fill nothing.
-                let holds =
-                    self.viewers[at].input.buttons != 0 || self.viewers[at].input.fingers != 0;
+                let held = &self.viewers[at].input;
+                let holds = held.buttons != 0 || held.fingers != 0 || held.pen.is_some();
                 if holds || !self.requests.has_released_all(id) {
                     self.release_all(at);
                 }
                 return Ok(());
             }
+            InputEvent::Pen(sample) => return self.handle_pen(at, input.seq, sample),
             _ if full => return Err(Violation::InputBacklog(REQUESTS_MAX)),
             _ => {}
         }
@@ -105,9 +108,58 @@ impl Session {
             InputEvent::Motion { .. }
             | InputEvent::MotionBy { .. }
             | InputEvent::Scroll { .. }
+            | InputEvent::Pen(_)
             | InputEvent::ReleaseAll => {}
         }
         Ok(())
+    }
+
+    /// X has one pen. The viewer whose pen holds its tip or a button down draws on; samples of
+    /// others are dropped meanwhile.
+    fn handle_pen(&mut self, at: usize, seq: u32, sample: PenSample) -> Result<(), Violation> {
+        if self.others_draw(at) {
+            return Ok(());
+        }
+        let before = self.viewers[at].input.pen;
+        if !sample.near && before.is_none() {
+            return Ok(());
+        }
+        let held = before.map_or(0, |pen| pen.buttons);
+        if self.requests.is_full() {
+            // As with the pointer, positions may be lost, and what is pressed may not.
+            return if sample.near && before.is_some() && held == sample.buttons {
+                Ok(())
+            } else {
+                Err(Violation::InputBacklog(REQUESTS_MAX))
+            };
+        }
+        let id = self.viewers[at].id;
+        let sample = self.clamp_pen(sample);
+        self.viewers[at].input.pen = sample.near.then_some(sample);
+        if sample.near {
+            let (x, y) = sample.pixel();
+            self.viewers[at].input.pointer_at = Some((x, y));
+            self.note_position(id, (i32::from(x), i32::from(y)));
+        }
+        let seq = if sample.buttons & !held != 0 {
+            self.requests.expect_delivery(id, seq)
+        } else {
+            self.requests.next_input()
+        };
+        self.requests.push(Request::Input(InputMessage::Pen { seq, sample: for_driver(sample) }));
+        Ok(())
+    }
+
+    /// Another viewer's pen holds its tip or a button down.
+    fn others_draw(&self, at: usize) -> bool {
+        let draws = |viewer: &Viewer| viewer.input.pen.is_some_and(|pen| pen.buttons != 0);
+        self.viewers.iter().enumerate().any(|(other, viewer)| other != at && draws(viewer))
+    }
+
+    fn clamp_pen(&self, sample: PenSample) -> PenSample {
+        let inside = |at: u32, edge: u32| at.min((edge * PEN_FRACTION).saturating_sub(1));
+        let Size { width, height } = self.screen.size;
+        PenSample { x: inside(sample.x, width), y: inside(sample.y, height), ..sample }
     }
 
     /// Moves X's pointer so far from where it is.
@@ -130,6 +182,12 @@ impl Session {
     /// Moves X's one pointer to where a viewer has it.
     fn move_pointer(&mut self, viewer: ViewerId, (x, y): (u16, u16)) {
         let (x, y) = self.clamp(x, y);
+        self.note_position(viewer, (x, y));
+        self.requests.push_move(x, y);
+    }
+
+    /// A viewer's pointer or pen takes X's pointer to this position.
+    fn note_position(&mut self, viewer: ViewerId, (x, y): (i32, i32)) {
         let (from_x, from_y) = self.input_tracker.pointer();
         let pixels = u64::from(x.abs_diff(from_x)) + u64::from(y.abs_diff(from_y));
         self.pointer.relative.handle_motion(pixels, self.screen.size);
@@ -138,7 +196,6 @@ impl Session {
         self.pointer.at = None;
         self.pointer.moved_by_distance = false;
         self.pointer.moved_by = Some(viewer);
-        self.requests.push_move(x, y);
     }
 
     /// Before a viewer's button or wheel: what it does, it does where this viewer's pointer is,
@@ -183,7 +240,7 @@ impl Session {
     }
 
     /// Releases what a viewer holds. These requests pass the bound: there are no more than keys,
-    /// buttons and fingers.
+    /// buttons and fingers, and one pen.
     pub(super) fn release_all(&mut self, at: usize) {
         let id = self.viewers[at].id;
         self.requests.push_release(id);
@@ -200,7 +257,18 @@ impl Session {
             let (id, phase) = (finger_id(id, finger), thinc_ring::TouchPhase::End);
             self.requests.push(Request::Input(InputMessage::Touch { seq, id, phase, x, y }));
         }
+        let others_draw = self.others_draw(at);
+        if let Some(pen) = self.viewers[at].input.pen.take().filter(|_| !others_draw) {
+            let seq = self.requests.next_input();
+            let sample = for_driver(pen.leaving());
+            self.requests.push(Request::Input(InputMessage::Pen { seq, sample }));
+        }
     }
+}
+
+fn for_driver(sample: PenSample) -> thinc_ring::PenSample {
+    let PenSample { x, y, pressure, tilt_x, tilt_y, buttons, eraser, near } = sample;
+    thinc_ring::PenSample { x, y, pressure, tilt_x, tilt_y, buttons, eraser, near }
 }
 
 /// The driver's number of a finger: the fingers of two viewers are different fingers.

@@ -160,9 +160,10 @@ impl Viewer {
         let may_be_lossy = screen.lossy != LossyPolicy::Never;
         let quality = if may_be_lossy { SessionCaps::QUALITY } else { 0 };
         let sound = self.sound_caps() | self.microphone_caps();
+        let input = relative | SessionCaps::PEN;
         let hello = SessionHello {
             version: self.control.version,
-            caps: clipboard | relative | self.datagram_caps() | sound | files | quality,
+            caps: clipboard | input | self.datagram_caps() | sound | files | quality,
             name,
             message_bytes_max: VIEWER_MESSAGE_BYTES_MAX as u32,
         };

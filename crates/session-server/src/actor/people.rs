@@ -89,6 +89,7 @@ impl PeopleState {
     pub(super) fn handle_input(&mut self, core: &mut Session, viewer: ViewerId, event: InputEvent) {
         let at = match event {
             InputEvent::Motion { x, y } | InputEvent::Touch { x, y, .. } => Some((x, y)),
+            InputEvent::Pen(sample) => Some(sample.pixel()),
             InputEvent::MotionBy { .. } | InputEvent::Button { .. } | InputEvent::Scroll { .. } => {
                 None
             }

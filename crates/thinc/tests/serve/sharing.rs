@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::clip::{ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
+use thinc_protocol::pen::{PEN_FRACTION, PenSample};
 use thinc_protocol::people::{
     Invite, InviteRights, OpenInvitation, People, PersonPointer, Share, ShareAction, Shared,
 };
@@ -92,6 +93,8 @@ fn key(seq: u32, code: u16, down: bool) -> ViewerMessage {
 /// Everything that a guest who only sees the screen may try.
 pub(crate) fn attempts() -> Vec<ViewerMessage> {
     let layout = KeyboardLayout { layout: "de".into(), ..KeyboardLayout::default() };
+    let at = 77 * PEN_FRACTION;
+    let drawing = PenSample { x: at, y: at, buttons: 1, near: true, ..PenSample::default() };
     vec![
         ViewerMessage::KeyboardLayout(layout),
         input(1, InputEvent::Locks { caps: true, num: true }),
@@ -102,6 +105,8 @@ pub(crate) fn attempts() -> Vec<ViewerMessage> {
         input(6, InputEvent::Char('b')),
         key(7, KEY_B, true),
         key(8, KEY_B, false),
+        input(9, InputEvent::Pen(drawing)),
+        input(10, InputEvent::Pen(drawing.leaving())),
         ViewerMessage::Resize(Size { width: 333, height: 222 }),
         ViewerMessage::Clip(ClipMessage::Offer {
             selection: Selection::Clipboard,

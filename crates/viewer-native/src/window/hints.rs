@@ -10,6 +10,8 @@ pub(super) fn set_hints() {
         // No emulation of mouse events by touch, or the other way round.
         ("SDL_TOUCH_MOUSE_EVENTS", "0"),
         ("SDL_MOUSE_TOUCH_EVENTS", "0"),
+        // A pen is no finger. It is a mouse for menus, and for sessions that take no pens.
+        ("SDL_PEN_TOUCH_EVENTS", "0"),
         // The session also gets the click that focuses the window.
         ("SDL_MOUSE_FOCUS_CLICKTHROUGH", "1"),
         // Fullscreen remains when another monitor gets the focus, and the session gets Alt+Tab

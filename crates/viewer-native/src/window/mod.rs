@@ -30,6 +30,7 @@ mod messages;
 mod microphone;
 mod modified_buttons;
 mod panes;
+mod pen;
 mod people;
 mod place_view;
 mod pointer;
@@ -449,6 +450,13 @@ impl App<'_> {
             | Event::FingerMotion { .. }
             | Event::FingerUp { .. }
             | Event::FingerCanceled { .. } => self.handle_pointer_event(&event),
+            Event::PenProximityOut { .. }
+            | Event::PenMotion { .. }
+            | Event::PenAxis { .. }
+            | Event::PenDown { .. }
+            | Event::PenUp { .. }
+            | Event::PenButtonDown { .. }
+            | Event::PenButtonUp { .. } => self.handle_pen(&event),
             Event::DropFile { filename, .. } => self.channels.add_dropped(filename.into()),
             Event::DropComplete { window_id, .. } => self.send_drops(window_id),
             Event::ClipboardUpdate { .. } => self.channels.clipboard.handle_update(self.client),
@@ -499,6 +507,12 @@ impl App<'_> {
 
     /// The mouse or a finger did something.
     fn handle_pointer_event(&mut self, event: &Event) {
+        if self.is_of_pen(event) {
+            if let Event::MouseMotion { window_id, x, y, .. } = *event {
+                self.pointing.follow_pen((window_id, x, y));
+            }
+            return;
+        }
         match *event {
             Event::MouseMotion { window_id, x, y, xrel, yrel, .. } => {
                 self.pointing.handle_motion(&self.windows, (window_id, x, y), (xrel, yrel));
@@ -536,7 +550,7 @@ impl App<'_> {
         }
     }
 
-    /// Releases all keys, buttons and touches.
+    /// Releases all keys, buttons and touches; the pen leaves.
     fn release_all(&mut self) {
         self.typing.keyboard.forget();
         self.pointing.forget();
@@ -618,8 +632,10 @@ impl App<'_> {
         }
     }
 
-    /// Sends the last motion of a batch: only the final position matters, or the whole distance.
+    /// Sends the last motion of a batch: only the final position matters, or the whole distance;
+    /// and every sample of a pen.
     fn flush_pointer(&mut self) {
+        self.flush_pen();
         while let Some(event) = self.pointing.take() {
             self.send(event);
         }

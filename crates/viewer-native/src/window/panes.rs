@@ -367,6 +367,18 @@ impl Windows {
     /// The screen's pixel under a point of a window. A drag may have left its window for another of
     /// these, whose position on the desktop differs from its monitor's position in the session.
     pub(super) fn screen_at(&self, window_id: u32, x: f32, y: f32) -> Option<(u16, u16)> {
+        let (placement, x, y) = self.placed(window_id, x, y);
+        placement.to_screen(x, y)
+    }
+
+    /// As `screen_at`, in the parts of pixels that a pen's position has.
+    pub(super) fn screen_parts_at(&self, window_id: u32, x: f32, y: f32) -> Option<(u32, u32)> {
+        let (placement, x, y) = self.placed(window_id, x, y);
+        placement.to_screen_parts(x, y)
+    }
+
+    /// The window under a point, which is in pixels of it then.
+    fn placed(&self, window_id: u32, x: f32, y: f32) -> (Placement, f32, f32) {
         let mut index = self.pane_of(window_id).unwrap_or(self.front);
         let (mut x, mut y) = (x, y);
         let (width, height) = self.panes[index].window().size();
@@ -384,7 +396,7 @@ impl Windows {
         }
         let pane = &self.panes[index];
         let density = pane.window().pixel_density();
-        pane.placement.to_screen(x * density, y * density)
+        (pane.placement, x * density, y * density)
     }
 }
 

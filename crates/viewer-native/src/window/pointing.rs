@@ -1,6 +1,6 @@
-//! Path back, over pointer.rs, capture.rs, cursor.rs and modified_buttons.rs: from SDL's mouse and
-//! fingers in the windows, to input events; and from what an application does with the pointer, to
-//! the local one.
+//! Path back, over pointer.rs, pen.rs, capture.rs, cursor.rs and modified_buttons.rs: from SDL's
+//! mouse, fingers and pen in the windows, to input events; and from what an application does with
+//! the pointer, to the local one.
 //! Where the pointer is, what holds it, and what is to be sent. Knows windows; never the keyboard,
 //! nor the connection.
 
@@ -14,6 +14,7 @@ use super::capture::Capture;
 use super::cursor::LocalCursor;
 use super::modified_buttons::{GrabbedPointer, ModifiedButtons};
 use super::panes::Windows;
+use super::pen::Pen;
 use super::pointer::{Finger, Pointer};
 
 /// A point in a window: the window's number, and SDL's coordinates.
@@ -24,6 +25,7 @@ pub(super) struct Pointing {
     pub(super) mouse: MouseUtil,
     cursor: LocalCursor,
     pub(super) pointer: Pointer,
+    pub(super) pen: Pen,
     pub(super) capture: Capture,
     modified_buttons: ModifiedButtons,
     /// The mouse's last position reported by SDL.
@@ -36,6 +38,7 @@ impl Pointing {
             mouse,
             cursor: LocalCursor::new(driver),
             pointer: Pointer::default(),
+            pen: Pen::new(driver),
             capture: Capture::default(),
             modified_buttons: ModifiedButtons::start(driver, sender),
             at: (0, 0.0, 0.0),
@@ -63,9 +66,10 @@ impl Pointing {
         self.pointer.take_motion().or_else(|| self.capture.take())
     }
 
-    /// No button and no finger is down any more.
+    /// No button and no finger is down any more, and the pen has left.
     pub(super) fn forget(&mut self) {
         self.pointer.forget();
+        self.pen.forget();
     }
 
     /// The mouse moved to a point, by this distance.
@@ -77,6 +81,12 @@ impl Pointing {
         self.at = at;
         self.modified_buttons.set_inside(windows.is_inside(window_id, x, y));
         self.pointer.handle_motion(windows.screen_at(window_id, x, y));
+    }
+
+    /// The pen is at a point, and will be sent as such: the next drag or menu begins there.
+    pub(super) fn follow_pen(&mut self, at: Point) {
+        self.at = at;
+        self.pointer.forget_position();
     }
 
     /// The pointer has left its window.
