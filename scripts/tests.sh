@@ -47,8 +47,11 @@ show_reasons() { # LOG
         /^thread .* panicked/ { left = 5 }
         /^not ok .* - / && !/\.test\.mjs ended with/ { left = 16 }
         /^  (stack: |\.\.\.)/ { if (left > 3) left = 3 }
-        left > 0 && !/^  (---|\.\.\.|duration_ms|failureType|code|name|stack)/ { print }
-        { left -= 1 }' "$1" | head -n 40 | cut -c 1-200 | sed 's/^/        /'
+        left > 0 && !/^  (---|\.\.\.|duration_ms|failureType|code|name|stack)/ && lines < 40 {
+            print "        " substr($0, 1, 200)
+            lines += 1
+        }
+        { left -= 1 }' "$1"
 }
 
 test_step() { # NAME COMMAND…: a failure is shown and counted, and the next step runs
@@ -67,7 +70,7 @@ lane_pids=()
 # tests have their own. So this command has one too, of a tenth of the others' weight; with less,
 # tests of its own that wait for X would be late.
 yielding=()
-yield_to_others=(setsid --wait sh -c 'echo 10 2>/dev/null >/proc/self/autogroup; exec "$@"' yielding)
+yield_to_others=(setsid --wait sh "$root/scripts/yielding.sh")
 
 # A lane is a process of its own; its results are in FILE when it ends.
 start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…

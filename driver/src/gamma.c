@@ -27,7 +27,9 @@ static bool changes_colors(const struct thinc_gamma_table *table) {
 void gamma_publish(const struct thinc_output *outputs, const xf86CrtcPtr *crtcs, uint32_t count) {
     struct thinc_gamma *shared = ring_gamma();
     static struct thinc_gamma now; /* too large for the stack of every change of a size */
-    if (!shared)
+    /* X clients that change a mode switch its CRTC off, set the size and switch it on again:
+     * without this, viewers would flash in plain colours. */
+    if (!shared || count == 0)
         return;
     bool any = false;
     for (uint32_t i = 0; i < count; i++) {

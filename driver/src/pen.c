@@ -24,7 +24,7 @@ enum { X_AXIS, Y_AXIS, PRESSURE, TILT_X, TILT_Y, AXES };
 
 static struct tool {
     DeviceIntPtr device; /* NULL: off */
-    bool near;           /* input thread; the main thread reads it */
+    bool near;           /* input thread */
     uint32_t buttons;
     struct thinc_input last;
     /* What the property says. Main thread. */
@@ -52,7 +52,8 @@ static void show_near(struct tool *tool, bool near, bool send) {
 }
 
 /* X calls this before it delivers an event of any device. An event of a tool means that it was
- * near, and clients hear of that before they get the event. */
+ * near, and clients hear of that before they get the event. That it has left, they hear once X has
+ * processed that too: the input thread may be far ahead. */
 static void event_processed(CallbackListPtr *list, void *closure, void *data) {
     const DeviceEventInfoRec *info = data;
     for (int i = 0; i < 2; i++) {
@@ -65,10 +66,13 @@ static void event_processed(CallbackListPtr *list, void *closure, void *data) {
 }
 
 void pen_report(void) {
-    for (int i = 0; i < 2; i++)
-        if (tools[i].device && tools[i].shown_near &&
-            !__atomic_load_n(&tools[i].near, __ATOMIC_RELAXED))
+    for (int i = 0; i < 2; i++) {
+        DeviceIntPtr device = tools[i].device;
+        /* While a client has the device frozen, X keeps its events for later. */
+        if (device && tools[i].shown_near && !device->proximity->in_proximity &&
+            !device->deviceGrab.sync.frozen)
             show_near(&tools[i], false, true);
+    }
 }
 
 /* ---- posting: on X's input thread, or under input_lock --------------------------------------- */
@@ -98,7 +102,7 @@ static void post_buttons(struct tool *tool, uint32_t buttons, uint32_t seq) {
 }
 
 static void post_proximity(struct tool *tool, bool near) {
-    __atomic_store_n(&tool->near, near, __ATOMIC_RELAXED);
+    tool->near = near;
     xf86PostProximityEventM(tool->device, near, mask);
 }
 

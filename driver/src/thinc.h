@@ -226,7 +226,8 @@ void randr_publish(bool always); /* writes the geometry and gamma blocks and the
 void randr_set_leds(uint32_t leds);
 
 bool gamma_init(ScreenPtr screen); /* once there is a default colormap */
-/* Writes the gamma block and its record if the tables of these outputs have changed. */
+/* Writes the gamma block and its record if the tables of these outputs, or their places, have
+ * changed; nothing without an output. */
 void gamma_publish(const struct thinc_output *outputs, const xf86CrtcPtr *crtcs, uint32_t count);
 
 bool screen_framebuffer(

@@ -154,7 +154,7 @@ impl Desktop {
     /// How often the ring has overflowed: the driver's own count, `overflows` of `struct
     /// thinc_header`.
     pub fn ring_overflows(&self) -> Result<u64, Error> {
-        const OVERFLOWS_AT: u64 = 328;
+        const OVERFLOWS_AT: u64 = 320;
         let mut count = [0; 8];
         fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?
             .read_exact_at(&mut count, OVERFLOWS_AT)?;

@@ -1,6 +1,6 @@
 //! VirtualGL in a session: an OpenGL program that `vglrun` starts draws by its EGL back end, on the
-//! first device of this machine, and its frames are shown. VirtualGL is no package of Debian's: where
-//! it is not installed, that is said.
+//! first device of this machine, and its frames are shown. VirtualGL is no package of Debian's:
+//! where it is not installed, that is said.
 
 use std::path::{Path, PathBuf};
 

@@ -29,13 +29,26 @@ export function gammaOf(word: string | null): boolean {
   return word !== "off";
 }
 
+/** An area that is on the canvas. */
+interface Layer {
+  transfer: Element;
+  /** What puts it over those behind it. */
+  node: Element;
+  /** As `transfer` has them. */
+  channels?: Uint8Array;
+}
+
 export class Gamma {
   private areas: GammaArea[] = [];
   /** Of the session's screen, on the canvas. */
   private part: Rect | undefined;
   private readonly filter = document.createElementNS(SVG, "filter");
-  /** The functions of each area, in the order of `areas`. */
-  private transfers: Element[] = [];
+  /** The filter's last element, from the rearmost layer to the first one. */
+  private readonly merge = create("feMerge", {});
+  /** The canvas as it is, behind all layers; in `merge` only where it can be seen. */
+  private readonly ground = create("feMergeNode", { in: "SourceGraphic" });
+  /** Kept while tables change: two monitors' tables are one area and two areas by turns. */
+  private readonly layers: Layer[] = [];
 
   constructor(private readonly options: GammaOptions) {
     // Laid out, since a filter in what is not has no effect in every browser, but without a size.
@@ -53,6 +66,7 @@ export class Gamma {
       // Values are looked up as they are.
       "color-interpolation-filters": "sRGB",
     });
+    this.filter.append(this.merge);
     svg.append(this.filter);
     document.body.append(svg);
   }
@@ -60,66 +74,57 @@ export class Gamma {
   /** The session's programs have set these tables; of several the first counts. */
   show(areas: GammaArea[]): void {
     if (!this.options.isOn) return;
-    const isSame = areas.length === this.areas.length;
     this.areas = areas;
-    if (isSame && areas.length > 0) this.setTables();
-    else this.build();
-    this.place();
-    this.options.cursorChanged(cursorTable(areas));
+    this.update();
+    // The browser draws the cursor, on whichever monitor it is, so only a table of all applies.
+    // Between two of those, programs set one monitor after the other: it keeps what it has.
+    const [first] = areas;
+    if (first === undefined) this.options.cursorChanged(undefined);
+    else if (isWhole(first)) this.options.cursorChanged(first.channels);
   }
 
   /** The canvas shows this part of the session's screen. */
   setPicture(part: Rect): void {
     this.part = part;
-    this.place();
+    this.update();
   }
 
-  private build(): void {
-    const { style } = this.options.canvas;
-    this.transfers = this.areas.map((_, index) => {
-      const transfer = create("feComponentTransfer", {
-        in: "SourceGraphic",
-        result: `area-${index}`,
-      });
-      transfer.append(
-        ...["R", "G", "B"].map((channel) => create(`feFunc${channel}`, { type: "discrete" })),
-      );
-      return transfer;
-    });
-    const layers = ["SourceGraphic", ...this.areas.map((_, index) => `area-${index}`).reverse()];
-    const merge = create("feMerge", {});
-    merge.append(...layers.map((layer) => create("feMergeNode", { in: layer })));
-    this.filter.replaceChildren(...this.transfers, ...(this.isWhole ? [] : [merge]));
-    this.setTables();
+  private update(): void {
+    const { part, layers } = this;
+    const areas = part === undefined ? [] : visible(this.areas, part);
+    while (layers.length > areas.length) this.removeLayer();
+    while (layers.length < areas.length) this.addLayer();
+    for (const [index, { rect, channels }] of areas.entries()) {
+      const layer = layers[index];
+      if (layer === undefined || part === undefined) continue;
+      if (layer.channels !== channels) setTables(layer.transfer, channels);
+      layer.channels = channels;
+      setAll(layer.transfer, place(rect, part));
+    }
+    const last = areas.at(-1);
+    if (part !== undefined && last !== undefined && covers(last.rect, part)) this.ground.remove();
+    else if (!this.ground.isConnected) this.merge.prepend(this.ground);
     // Without a filter the canvas is shown by the shortest way.
-    style.filter = this.areas.length === 0 ? "" : `url(#${ID})`;
+    this.options.canvas.style.filter = last === undefined ? "" : `url(#${ID})`;
   }
 
-  private get isWhole(): boolean {
-    return this.areas.length === 1 && this.areas[0] !== undefined && isWhole(this.areas[0]);
+  private addLayer(): void {
+    const { merge, layers } = this;
+    const result = `area-${layers.length}`;
+    const transfer = create("feComponentTransfer", { in: "SourceGraphic", result });
+    transfer.append(
+      ...["R", "G", "B"].map((channel) => create(`feFunc${channel}`, { type: "discrete" })),
+    );
+    const node = create("feMergeNode", { in: result });
+    merge.before(transfer);
+    merge.insertBefore(node, layers.at(-1)?.node ?? null);
+    layers.push({ transfer, node });
   }
 
-  private setTables(): void {
-    for (const [index, { channels }] of this.areas.entries()) {
-      for (const [channel, entries] of Array.from(this.transfers[index]?.children ?? []).entries())
-        entries.setAttribute("tableValues", tableValues(channels, channel));
-    }
-  }
-
-  /** The areas' places on the canvas, which may be any part of the screen at any scale. */
-  private place(): void {
-    const { part } = this;
-    if (part === undefined) return;
-    const fraction = (at: number, from: number, length: number) =>
-      Math.min(1, Math.max(0, (at - from) / length));
-    for (const [index, { rect }] of this.areas.entries()) {
-      const transfer = this.transfers[index];
-      if (transfer === undefined) continue;
-      const [x, y] = [fraction(rect.x, part.x, part.width), fraction(rect.y, part.y, part.height)];
-      const right = fraction(rect.x + rect.width, part.x, part.width);
-      const bottom = fraction(rect.y + rect.height, part.y, part.height);
-      setAll(transfer, { x, y, width: right - x, height: bottom - y });
-    }
+  private removeLayer(): void {
+    const last = this.layers.pop();
+    last?.node.remove();
+    last?.transfer.remove();
   }
 }
 
@@ -128,9 +133,41 @@ function isWhole({ rect }: GammaArea): boolean {
   return x === 0 && y === 0 && width === SCREEN_EDGE_MAX && height === SCREEN_EDGE_MAX;
 }
 
-/** The browser draws the cursor, on whichever monitor it is: only a table of all applies. */
-function cursorTable([first]: GammaArea[]): Uint8Array | undefined {
-  return first !== undefined && isWhole(first) ? first.channels : undefined;
+/** Those that have a pixel of this part: no others, since browsers differ in what is empty. */
+function visible(areas: GammaArea[], part: Rect): GammaArea[] {
+  const within = areas.filter(
+    ({ rect }) =>
+      rect.x < part.x + part.width &&
+      rect.x + rect.width > part.x &&
+      rect.y < part.y + part.height &&
+      rect.y + rect.height > part.y,
+  );
+  const front = within.findIndex(({ rect }) => covers(rect, part));
+  return front < 0 ? within : within.slice(0, front + 1);
+}
+
+function covers(rect: Rect, part: Rect): boolean {
+  return (
+    rect.x <= part.x &&
+    rect.y <= part.y &&
+    rect.x + rect.width >= part.x + part.width &&
+    rect.y + rect.height >= part.y + part.height
+  );
+}
+
+/** Where it is on a canvas that shows this part of the screen, at any scale. */
+function place(rect: Rect, part: Rect): Record<string, number> {
+  const fraction = (at: number, from: number, length: number) =>
+    Math.min(1, Math.max(0, (at - from) / length));
+  const [x, y] = [fraction(rect.x, part.x, part.width), fraction(rect.y, part.y, part.height)];
+  const right = fraction(rect.x + rect.width, part.x, part.width);
+  const bottom = fraction(rect.y + rect.height, part.y, part.height);
+  return { x, y, width: right - x, height: bottom - y };
+}
+
+function setTables(transfer: Element, channels: Uint8Array): void {
+  for (const [channel, entries] of Array.from(transfer.children).entries())
+    entries.setAttribute("tableValues", tableValues(channels, channel));
 }
 
 /**
@@ -147,6 +184,10 @@ function create(name: string, attributes: Record<string, string | number>): Elem
 }
 
 function setAll(element: Element, attributes: Record<string, string | number>): Element {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  for (const [name, value] of Object.entries(attributes)) {
+    const text = String(value);
+    // Browsers make the filter again for an attribute that is set to what it was.
+    if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+  }
   return element;
 }

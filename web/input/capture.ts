@@ -18,6 +18,8 @@ export interface CaptureOptions {
   pressed(): boolean;
   /** An application wants the pointer, or no longer. */
   changed(wanted: boolean): void;
+  /** The pointer is the application's now. */
+  begun(): void;
   /** The pointer is the page's again. */
   released(): void;
 }
@@ -110,6 +112,7 @@ export class Capture {
     this.captured = this.isOn;
     this.remainder = { x: 0, y: 0 };
     if (this.isOn) {
+      this.options.begun();
       // The wish may be over by the time that the browser grants it.
       if (this.wanted) this.options.notice(CAPTURED);
       else document.exitPointerLock();

@@ -10,7 +10,7 @@ import { Capture } from "./capture";
 import { Gestures, type Place } from "./gestures";
 import type { KeyRow, KeyRowOptions } from "./keyrow";
 import { Keys, type KeysOptions } from "./keys";
-import { Pen } from "./pen";
+import { Pen, presses } from "./pen";
 import { NOTCH, Pointer } from "./pointer";
 import { Touches } from "./touches";
 import { Typing } from "./typing";
@@ -103,6 +103,7 @@ export class Input implements InputSink {
       notice: options.notice,
       pressed: () => this.pointer.busy,
       changed: options.captureWanted,
+      begun: () => this.pen.withdraw(),
       released: () => this.pointer.forgetPosition(),
     });
     this.pen = new Pen({ sink: this, placeAt: (x, y) => view.placeAt(x, y) });
@@ -173,7 +174,7 @@ export class Input implements InputSink {
   /** A pending pointer position is sent before what happens there, and so are modifiers. */
   send(message: ToEngine): void {
     if (message.type !== "motion") this.pointer.flush();
-    if (["button", "scroll", "touch", "pen"].includes(message.type)) this.keys.settle();
+    if (isDone(message)) this.keys.settle();
     for (const one of this.row.transform(message)) this.options.send(one);
   }
 
@@ -285,6 +286,7 @@ export class Input implements InputSink {
   private handleCaptured(event: PointerEvent): void {
     // Each movement has both events, and the other one has no distance in some browsers.
     if (event.type === "pointermove") this.capture.moved(event);
+    if (event.pointerType === "pen") this.pen.ignore(event);
     if (event.type !== "pointerrawupdate") this.pointer.handle(event);
   }
 
@@ -320,6 +322,12 @@ export class Input implements InputSink {
     event.preventDefault();
     this.pointer.wheel(event);
   }
+}
+
+/** Whether a message is of something done with the modifiers; a pen only hovers now and then. */
+function isDone(message: ToEngine): boolean {
+  if (message.type === "pen") return message.lifted || presses(message.samples);
+  return ["button", "scroll", "touch"].includes(message.type);
 }
 
 /** True on phones and tablets: there is no mouse, and the keyboard is on the touch screen. */

@@ -33,6 +33,8 @@ export class Pen {
   /** Of the last sample: what is pressed, and whether the session has the pen near. */
   private state = 0;
   private lastMs = -Infinity;
+  /** The samples of that time, in the same state: some browsers have coarse clocks. */
+  private lastSamples: PenSample[] = [];
   /** What is pressed belongs to an earlier connection. */
   private stale = false;
   private last: PenSample | undefined;
@@ -48,6 +50,13 @@ export class Pen {
     this.stale = this.stale || this.busy;
     this.state = 0;
     this.last = undefined;
+  }
+
+  /** Pens do not count now: the pointer is captured. What is pressed is not sent until it is up. */
+  withdraw(): void {
+    const stale = this.stale || this.busy;
+    this.leave();
+    this.stale = stale;
   }
 
   /** A pen's event that is not sent. */
@@ -89,13 +98,11 @@ export class Pen {
     for (const [bit, pressed] of BUTTONS) if ((event.buttons & bit) !== 0) state |= pressed;
     if ((state & PRESSED) === 0) this.stale = false;
     // Each movement has two events, "pointerrawupdate" at once and "pointermove" with the frame.
-    const known = event.timeStamp <= this.lastMs && state === this.state;
-    if (known || this.stale) return undefined;
+    if (event.timeStamp < this.lastMs || this.stale) return undefined;
     const place = this.options.placeAt(event.clientX, event.clientY);
     if (place === undefined) return undefined;
-    this.lastMs = event.timeStamp;
     const tilt = (degrees: number) => clamp(Math.round(degrees || 0), -TILT_MAX, TILT_MAX);
-    return {
+    const sample = {
       x: Math.floor(place.x * PEN_FRACTION),
       y: Math.floor(place.y * PEN_FRACTION),
       pressure: Math.round(clamp(event.pressure, 0, 1) * PRESSURE_MAX),
@@ -103,7 +110,22 @@ export class Pen {
       tiltY: tilt(event.tiltY),
       state,
     };
+    if (event.timeStamp > this.lastMs || state !== this.state) this.lastSamples = [];
+    this.lastMs = event.timeStamp;
+    if (this.lastSamples.some((known) => isEqual(known, sample))) return undefined;
+    this.lastSamples.push(sample);
+    return sample;
   }
+}
+
+/** Whether these samples press something. */
+export function presses(samples: readonly PenSample[]): boolean {
+  return samples.some(({ state }) => (state & PRESSED) !== 0);
+}
+
+function isEqual(one: PenSample, two: PenSample): boolean {
+  const fields = ["x", "y", "pressure", "tiltX", "tiltY", "state"] as const;
+  return fields.every((field) => one[field] === two[field]);
 }
 
 /** What the browser has merged, one by one: a tablet reports more often than a display shows. */

@@ -59,12 +59,21 @@ async function menuGone(page) {
 
 const filterOf = () => document.getElementById("screen").style.filter;
 
-/** Sends areas, and waits for the filter. */
-async function send(page, viewer, areas) {
+/** Sends areas, and waits until the filter has their tables, or only those that can be `seen`. */
+async function send(page, viewer, areas, seen = areas) {
   viewer.send(message.gamma(areas));
   await page.waitForFunction(
-    (count) => document.querySelectorAll("#gamma > feComponentTransfer").length === count,
-    areas.length,
+    (wanted) => {
+      const functions = document.querySelectorAll("#gamma > feComponentTransfer > *");
+      const entries = Array.from(functions, (one) =>
+        one
+          .getAttribute("tableValues")
+          .split(" ")
+          .map((value) => Math.floor(value * 255)),
+      );
+      return JSON.stringify(entries) === wanted;
+    },
+    JSON.stringify(seen.flatMap(({ channels }) => channels)),
   );
   await page.evaluate(() => window.thinc.quiet());
 }
@@ -107,10 +116,28 @@ for (const present of ["2d", "webgl2"])
       assertShown(now, () => channels, words);
     }
     // What is drawn now is shown by it too, also a video's frame.
-    viewer.send(message.update(2, 1, [draw.fill(0, 100, WIDTH, 50, 0x123456)]));
+    const size = { width: 64, height: 32 };
+    const place = { x: 20, y: 180, ...size };
+    const frame = Buffer.from(
+      Array.from({ length: 64 * 32 * 1.5 }, (_, at) => (at < 64 * 32 ? 16 + (at % 220) : 90)),
+    );
+    viewer.send(
+      message.update(2, 1, [
+        draw.fill(0, 100, WIDTH, 50, 0x123456),
+        draw.videoInit(0, 0, size, { x: 0, y: 0, ...size }, place),
+        draw.videoPlain(0, 1, [place], frame),
+      ]),
+    );
     await page.evaluate(() => window.thinc.quiet());
     const drawn = await both(page);
-    assert.notDeepEqual(drawn.pixels, before.pixels);
+    for (const [what, x, y] of [
+      ["the fill", 10, 120],
+      ["the frame", 50, 200],
+    ]) {
+      const at = (y * WIDTH + x) * 4;
+      const colors = [before, drawn].map(({ pixels }) => pixels.slice(at, at + 3));
+      assert.notDeepEqual(colors[0], colors[1], what);
+    }
     assertShown(drawn, () => SHUFFLED, "drawn later");
     viewer.send(message.gamma([]));
     await page.waitForFunction(() => document.getElementById("screen").style.filter === "");
@@ -139,6 +166,65 @@ test("each monitor has its own table, and of two the first counts", async (t) =>
     { rect: [200, 0, 600, 600], channels: NIGHT },
   ]);
   assertShown(await both(page), (x) => (x < 100 ? INVERTED : NIGHT), "half the size");
+});
+
+test("monitors that the canvas does not show change no colour of it", async (t) => {
+  const { page, viewer } = await opened(t);
+  const near = { rect: [0, 0, 150, 200], channels: INVERTED };
+  const all = { rect: [0, 0, WIDTH, HEIGHT], channels: NIGHT };
+  const beside = { rect: [WIDTH, 0, 300, 300], channels: BLACK };
+  const below = { rect: [0, HEIGHT, 300, 300], channels: BLACK };
+  const isNear = (x, y) => x < 150 && y < 200;
+  await send(page, viewer, [beside, near, below], [near]);
+  assertShown(await both(page), (x, y) => (isNear(x, y) ? INVERTED : undefined), "one is here");
+  await send(page, viewer, [near, beside, all, { rect: ALL, channels: BLACK }], [near, all]);
+  assertShown(await both(page), (x, y) => (isNear(x, y) ? INVERTED : NIGHT), "one is behind");
+  await send(page, viewer, [beside, below], []);
+  assert.equal(await page.evaluate(filterOf), "", "no filter is in the way");
+  assertShown(await both(page), () => undefined, "none is here");
+  // The canvas comes to show them: all of a larger screen, at half its size.
+  const screen = { width: 2 * WIDTH, height: 2 * HEIGHT };
+  const shown = { screen, part: { x: 0, y: 0, ...screen } };
+  viewer.send(message.geometry(2, WIDTH, HEIGHT, shown), message.update(2, 2, picture()));
+  await page.waitForFunction(() => document.getElementById("screen").style.filter !== "");
+  await page.evaluate(() => window.thinc.quiet());
+  const isBlack = (x, y) => (y < 150 ? x >= 200 && x < 350 : x < 150);
+  const at = (x, y) => (isBlack(x, y) ? BLACK : undefined);
+  assertShown(await both(page), at, "both are here now");
+});
+
+// Programs for night colours set one monitor after the other at each step of a fade.
+test("between two tables of all monitors filter and cursor keep what they have", async (t) => {
+  const { page, viewer } = await opened(t);
+  await send(page, viewer, [{ rect: ALL, channels: INVERTED }]);
+  const color = () => document.getElementById("stage").style.cursor;
+  const before = await page.evaluate(color);
+  viewer.send(message.cursor(2, 1, 0, 0, Buffer.from([32, 16, 8, 255, 0, 0, 0, 0])));
+  await page.waitForFunction(
+    (old) => document.getElementById("stage").style.cursor !== old,
+    before,
+  );
+  await page.evaluate(() => {
+    window.cursors = [];
+    const stage = document.getElementById("stage");
+    new MutationObserver(() => window.cursors.push(stage.style.cursor)).observe(stage, {
+      attributeFilter: ["style"],
+    });
+    window.transfer = document.querySelector("#gamma > feComponentTransfer");
+  });
+  const both = [
+    { rect: [0, 0, 200, HEIGHT], channels: NIGHT },
+    { rect: [200, 0, 200, HEIGHT], channels: INVERTED },
+  ];
+  await send(page, viewer, both);
+  await page.evaluate(() => new Promise(requestAnimationFrame));
+  assert.deepEqual(await page.evaluate(() => window.cursors), [], "it keeps what it had");
+  await send(page, viewer, [{ rect: ALL, channels: NIGHT }]);
+  await page.waitForFunction(() => window.cursors.length > 0);
+  const cursors = await page.evaluate(() => new Set(window.cursors).size);
+  assert.equal(cursors, 1, "one change in all");
+  const stays = () => document.querySelector("#gamma > feComponentTransfer") === window.transfer;
+  assert.ok(await page.evaluate(stays), "the same filter");
 });
 
 test("what is shown stays while the page reconnects, and then the session says it", async (t) => {
@@ -193,9 +279,15 @@ test("the cursor is in the colours of a table of all monitors", async (t) => {
   await changed(own);
   assert.deepEqual(await rgba(), [247, 239, 223, 255, 0, 0, 0, 0]);
   const inverted = await page.evaluate(image);
+  // It may be on another monitor: it keeps the table that all have had last.
   await send(page, viewer, [{ rect: [0, 0, 100, 100], channels: INVERTED }]);
+  assert.equal(await page.evaluate(image), inverted);
+  const isThere = (x, y) => x < 100 && y < 100;
+  const at = (x, y) => (isThere(x, y) ? INVERTED : undefined);
+  assertShown(await both(page), at, "pixels in no area stay, after an area that was all");
+  await send(page, viewer, []);
   await changed(inverted);
-  assert.equal(await page.evaluate(image), own, "it may be on another monitor");
+  assert.equal(await page.evaluate(image), own, "plain again");
 });
 
 test("with ?gamma=off colours are shown as they are", async (t) => {

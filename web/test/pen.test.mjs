@@ -19,8 +19,8 @@ const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
 const browser = chromiumForTests("--enable-unsafe-swiftshader");
 
-/** The session takes pens. */
-const PEN = 512;
+/** The session takes pens, and distances. */
+const [PEN, RELATIVE] = [512, 8];
 const [TIP, BUTTON2, BUTTON3, NEAR, ERASER] = [1, 2, 4, 8, 16];
 const PRESSURE_MAX = 65_535;
 const TAB = { viewport: { width: 640, height: 480 } };
@@ -38,9 +38,9 @@ async function penOf(page) {
   };
 }
 
-async function opened(t) {
-  const { page, session, viewer } = await openPage(t, browser, { tab: TAB });
-  viewer.send(message.hello("desk", PEN), message.geometry(1, 640, 480));
+async function opened(t, options = {}) {
+  const { page, session, viewer } = await openPage(t, browser, { tab: TAB, ...options });
+  viewer.send(message.hello("desk", PEN | RELATIVE), message.geometry(1, 640, 480));
   viewer.send(message.update(1, 1, [draw.fill(0, 0, 640, 480, 0x406080)]));
   await page.evaluate(() => window.thinc.quiet());
   viewer.received.length = 0;
@@ -155,6 +155,84 @@ test("what the browser has merged arrives one by one, and nothing twice", async 
   );
   assert.deepEqual(pressed(viewer), []);
   assert.deepEqual(page.problems, []);
+});
+
+test("samples of one instant are told apart by what they say", async (t) => {
+  const { page, viewer } = await opened(t);
+  const one = (at, clientX, more) => ({ at, clientX, clientY: 10, buttons: 1, ...more });
+  const [first, second] = [one(5, 10, { pressure: 0.5 }), one(5, 11, { pressure: 0.5 })];
+  const harder = one(5, 11, { pressure: 1 });
+  const tilted = one(5, 11, { pressure: 1, tiltX: 9 });
+  for (const sample of [first, second, harder, tilted])
+    await dispatch(page, "pointerrawupdate", [sample]);
+  await dispatch(page, "pointermove", [first, second, harder, tilted]);
+  await dispatch(page, "pointermove", [one(4, 9, { buttons: 0 }), tilted]);
+  await dispatch(page, "pointermove", [one(6, 12)]);
+  await viewer.receive((m) => m.kind === "pen" && m.x === 12 * 64);
+  assert.deepEqual(
+    samples(viewer).map((m) => [m.x / 64, m.state, Math.round((m.pressure / PRESSURE_MAX) * 2)]),
+    [
+      [10, NEAR | TIP, 1],
+      [11, NEAR | TIP, 1],
+      [11, NEAR | TIP, 2],
+      [11, NEAR | TIP, 2],
+      [12, NEAR | TIP, 0],
+    ],
+  );
+});
+
+test("a pen that hovers commits no Option of a Mac, and its press does", async (t) => {
+  const script = () => Object.defineProperty(navigator, "platform", { value: "MacIntel" });
+  const { page, viewer } = await opened(t, { script });
+  const pen = await penOf(page);
+  await page.keyboard.down("Alt");
+  await pen.hover(300, 200);
+  await pen.hover(310, 200);
+  await viewer.receive((m) => m.kind === "pen" && m.x === 310 * 64);
+  assert.deepEqual(
+    viewer.received.filter((m) => m.kind === "key"),
+    [],
+  );
+  await pen.down(310, 200, { force: 0.5 });
+  await viewer.receive((m) => m.kind === "pen" && (m.state & TIP) !== 0);
+  const kinds = viewer.received.filter((m) => ["key", "pen"].includes(m.kind));
+  assert.deepEqual(
+    kinds.map((m) => m.kind),
+    ["pen", "pen", "key", "pen"],
+  );
+  await pen.up(310, 200);
+  await page.keyboard.up("Alt");
+});
+
+test("a pen leaves when the pointer is captured, and its press is not sent after it", async (t) => {
+  // As the browser grants and ends it: it does so for no script.
+  const script = () => {
+    let locked = null;
+    Object.defineProperty(Document.prototype, "pointerLockElement", { get: () => locked });
+    window.lock = (on) => {
+      locked = on ? document.getElementById("stage") : null;
+      document.dispatchEvent(new Event("pointerlockchange"));
+    };
+    Document.prototype.exitPointerLock = () => window.lock(false);
+  };
+  const { page, viewer } = await opened(t, { script });
+  viewer.send(message.relativeWanted(true));
+  await page.waitForFunction(() => !document.getElementById("menu-capture").hidden);
+  const pen = await penOf(page);
+  await pen.down(300, 200, { force: 0.5 });
+  await viewer.receive((m) => m.kind === "pen" && m.state === (NEAR | TIP));
+  await page.evaluate(() => window.lock(true));
+  await viewer.receive((m) => m.kind === "pen" && (m.state & NEAR) === 0);
+  await pen.draw(305, 200, { force: 0.5 });
+  await page.evaluate(() => window.lock(false));
+  viewer.received.length = 0;
+  await pen.draw(310, 200, { force: 0.5 });
+  await pen.up(310, 200);
+  await viewer.receive((m) => m.kind === "pen");
+  assert.deepEqual(
+    samples(viewer).map((m) => m.state),
+    [NEAR],
+  );
 });
 
 test("a stroke ends with the page's focus, and goes on with the next press only", async (t) => {

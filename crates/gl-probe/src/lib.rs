@@ -20,6 +20,7 @@ use glutin::surface::{Surface, SurfaceAttributesBuilder, WindowSurface};
 use raw_window_handle::{RawDisplayHandle, RawWindowHandle, XlibDisplayHandle, XlibWindowHandle};
 use thiserror::Error;
 use x11_dl::xlib;
+use x11_dl::xrender::Xrender;
 
 /// The last error that X has reported in this process, by its code; 0 for none. Xlib's own handler
 /// would end the process before another library is tried.
@@ -36,7 +37,7 @@ const EDGE: u32 = 64;
 
 /// How a program reaches OpenGL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
+enum Library {
     /// By libGL, as most programs do.
     Glx,
     /// By libEGL.
@@ -50,8 +51,8 @@ pub struct Renderer {
     pub name: String,
     /// Likewise (`GL_VERSION`).
     pub version: String,
-    /// How it was reached.
-    pub library: Library,
+    /// By libEGL, since libGL does not work, and why; most programs need that.
+    pub without_glx: Option<String>,
 }
 
 /// Why there is no frame.
@@ -71,6 +72,9 @@ pub enum ProbeError {
         /// Of libEGL.
         egl: Box<ProbeError>,
     },
+    /// The library has answered what cannot be.
+    #[error("the library is broken: {0}")]
+    Broken(String),
     /// The library's own words.
     #[error("{0}")]
     Library(#[from] glutin::error::Error),
@@ -94,12 +98,25 @@ pub enum ProbeError {
 
 /// Draws by GLX, or by EGL where that fails.
 pub fn draw() -> Result<Renderer, ProbeError> {
-    let server = Server::connect()?;
-    let glx = match server.draw_by(Library::Glx) {
+    let glx = match draw_by(Library::Glx) {
         Ok(renderer) => return Ok(renderer),
-        Err(error) => Box::new(error),
+        Err(error) => error,
     };
-    server.draw_by(Library::Egl).map_err(|error| ProbeError::Nothing { glx, egl: Box::new(error) })
+    match draw_by(Library::Egl) {
+        Ok(renderer) => Ok(Renderer { without_glx: Some(glx.to_string()), ..renderer }),
+        Err(egl) => Err(ProbeError::Nothing { glx: Box::new(glx), egl: Box::new(egl) }),
+    }
+}
+
+/// In a thread and by a connection of its own: a context that stays current in its thread forbids
+/// the other library there, and glutin and glow panic where a library is broken.
+fn draw_by(library: Library) -> Result<Renderer, ProbeError> {
+    let drawing = std::thread::spawn(move || Server::connect()?.draw_by(library));
+    drawing.join().unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(ProbeError::Broken(words.unwrap_or("it panicked").to_owned()))
+    })
 }
 
 /// A connection to the X server, which ends with the process: OpenGL's libraries hold on to it.
@@ -112,6 +129,8 @@ struct Server {
 impl Server {
     fn connect() -> Result<Server, ProbeError> {
         let functions = xlib::Xlib::open().map_err(|_| ProbeError::Missing("libX11.so.6"))?;
+        // glutin needs it.
+        let _ = Xrender::open().map_err(|_| ProbeError::Missing("libXrender.so.1"))?;
         // SAFETY: without a name Xlib reads DISPLAY; the result is null or a display.
         let display = unsafe { (functions.XOpenDisplay)(null()) };
         let display = NonNull::new(display).ok_or(ProbeError::NoDisplay)?;
@@ -164,7 +183,7 @@ impl Server {
             (self.functions.XSync)(self.display.as_ptr(), 0);
         }
         match X_ERROR.load(Ordering::Relaxed) {
-            0 => Ok(Renderer { name, version, library }),
+            0 => Ok(Renderer { name, version, without_glx: None }),
             code => Err(ProbeError::X(name, code)),
         }
     }

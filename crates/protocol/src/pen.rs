@@ -42,6 +42,12 @@ impl PenSample {
         PenSample { pressure: 0, buttons: 0, near: false, ..self }
     }
 
+    /// It presses, releases and is the same as the other one; only its position, pressure and tilt
+    /// may differ.
+    pub fn has_state_of(&self, other: &PenSample) -> bool {
+        (self.buttons, self.eraser, self.near) == (other.buttons, other.eraser, other.near)
+    }
+
     /// The pixel that it is over.
     pub fn pixel(&self) -> (u16, u16) {
         let pixel = |at: u32| u16::try_from(at / PEN_FRACTION).unwrap_or(u16::MAX);

@@ -23,18 +23,13 @@ pub(crate) fn read(mapping: &Mapping) -> Option<Vec<OutputGamma>> {
         let count = (word(2) as usize).min(abi::OUTPUTS_MAX);
         let table = |index: usize| {
             let at = abi::GAMMA_TABLES_WORD + index * abi::GAMMA_TABLE_WORDS;
-            let output = Output {
-                x: word(at).cast_signed(),
-                y: word(at + 1).cast_signed(),
-                width: word(at + 2),
-                height: word(at + 3),
-            };
+            let output = Output::from_words(word, at)?;
             let entry = |byte: usize| word(at + 4 + byte / 4).to_ne_bytes()[byte % 4];
             let channel = |channel: usize| {
                 array::from_fn(|value| entry(channel * abi::GAMMA_ENTRIES + value))
             };
-            OutputGamma { output, channels: array::from_fn(channel) }
+            Some(OutputGamma { output, channels: array::from_fn(channel) })
         };
-        (0..count).map(table).collect()
+        (0..count).filter_map(table).collect()
     })
 }

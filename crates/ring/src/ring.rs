@@ -172,6 +172,22 @@ pub struct RingStats {
     pub holds: u64,
 }
 
+impl Output {
+    /// From four words of a block. None: it is empty, or not in the largest screen.
+    pub(crate) fn from_words(word: &dyn Fn(usize) -> u32, at: usize) -> Option<Output> {
+        let [x, y, width, height] = [0, 1, 2, 3].map(|index| word(at + index));
+        let is_valid = |at: u32, length: u32| {
+            at <= abi::SCREEN_MAX && (1..=abi::SCREEN_MAX - at).contains(&length)
+        };
+        (is_valid(x, width) && is_valid(y, height)).then(|| Output {
+            x: x.cast_signed(),
+            y: y.cast_signed(),
+            width,
+            height,
+        })
+    }
+}
+
 impl Ring {
     pub(crate) fn map(
         fd: BorrowedFd<'_>,
@@ -337,20 +353,14 @@ impl Ring {
     pub fn geometry(&self) -> Geometry {
         let geometry = self.mapping.block(abi::GEOMETRY, |word| {
             let count = (word(5) as usize).min(abi::OUTPUTS_MAX);
-            let outputs = (0..count).map(|i| {
-                let at = abi::GEOMETRY_OUTPUTS_WORD + i * abi::OUTPUT_WORDS;
-                Output {
-                    x: word(at).cast_signed(),
-                    y: word(at + 1).cast_signed(),
-                    width: word(at + 2),
-                    height: word(at + 3),
-                }
+            let outputs = (0..count).filter_map(|i| {
+                Output::from_words(word, abi::GEOMETRY_OUTPUTS_WORD + i * abi::OUTPUT_WORDS)
             });
             Geometry {
                 generation: word(1),
                 width: word(2).min(abi::SCREEN_MAX),
                 height: word(3).min(abi::SCREEN_MAX),
-                outputs: outputs.filter(|output| output.width > 0 && output.height > 0).collect(),
+                outputs: outputs.collect(),
             }
         });
         geometry.unwrap_or_default()
@@ -448,13 +458,17 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_newest_published_op_never_passes_the_newest_begun_op() {
+    fn ring() -> Ring {
         let memory = memfd_create("ring", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&memory, abi::RING_BYTES as u64).unwrap();
         fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
         let event = || eventfd(0, EventfdFlags::empty()).unwrap();
-        let ring = Ring::map(memory.as_fd(), event(), event(), Arc::new(event())).unwrap();
+        Ring::map(memory.as_fd(), event(), event(), Arc::new(event())).unwrap()
+    }
+
+    #[test]
+    fn the_newest_published_op_never_passes_the_newest_begun_op() {
+        let ring = ring();
         let put = |at, value| ring.mapping.long(at).store(value, Ordering::Relaxed);
         assert_eq!(ring.published_op(), None, "no record is published yet");
         put(abi::HEADER_BEGIN, 7);
@@ -466,5 +480,68 @@ mod tests {
         assert_eq!(ring.published_op(), Some(9), "the newest record is in the last slot");
         ring.mapping.word(abi::HEADER_OVERFLOW_PENDING).store(1, Ordering::Relaxed);
         assert_eq!(ring.published_op(), None, "records may be missing");
+    }
+    /// Places of outputs as any process that has the memory may write them, and whether each is
+    /// read.
+    const PLACES: [([u32; 4], bool); 9] = [
+        ([0, 0, 640, 480], true),
+        ([16383, 0, 1, 16384], true),
+        ([100, 16000, 200, 384], true),
+        ([0, 0, 0, 480], false),
+        ([0, 0, 640, 0], false),
+        ([i32::MAX as u32, 0, 640, 480], false),
+        ([0, (-1_i32) as u32, 640, 480], false),
+        ([16384, 0, u32::MAX, 480], false),
+        ([100, 0, 640, 16385], false),
+    ];
+
+    /// Writes the places to a block from this word, which repeats at this distance.
+    fn put_places(ring: &Ring, block: usize, first: usize, words: usize) {
+        for (index, (place, _)) in PLACES.iter().enumerate() {
+            for (number, value) in place.iter().enumerate() {
+                let at = block + (first + index * words + number) * 4;
+                ring.mapping.word(at).store(*value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn valid() -> Vec<[u32; 4]> {
+        PLACES.iter().filter(|(_, is_valid)| *is_valid).map(|(place, _)| *place).collect()
+    }
+
+    fn words(output: &Output) -> [u32; 4] {
+        [output.x.cast_unsigned(), output.y.cast_unsigned(), output.width, output.height]
+    }
+
+    #[test]
+    fn outputs_that_are_in_no_screen_are_left_out() {
+        let ring = ring();
+        put_places(&ring, abi::GEOMETRY, abi::GEOMETRY_OUTPUTS_WORD, abi::OUTPUT_WORDS);
+        ring.mapping.word(abi::GEOMETRY + 5 * 4).store(99, Ordering::Relaxed);
+        let found: Vec<_> = ring.geometry().outputs.iter().map(words).collect();
+        assert_eq!(found, valid());
+    }
+
+    #[test]
+    fn tables_of_such_outputs_are_left_out_too() {
+        let ring = ring();
+        put_places(&ring, abi::GAMMA, abi::GAMMA_TABLES_WORD, abi::GAMMA_TABLE_WORDS);
+        let put =
+            |at, value| ring.mapping.word(abi::GAMMA + at * 4).store(value, Ordering::Relaxed);
+        // The second has other colours.
+        put(abi::GAMMA_TABLES_WORD + abi::GAMMA_TABLE_WORDS + 4, 0x0403_0201);
+        let tables = || {
+            let tables = ring.gamma()?;
+            Some(tables.iter().map(|table| words(&table.output)).collect::<Vec<_>>())
+        };
+        assert_eq!(tables(), Some(Vec::new()), "a count of 0");
+        put(2, 99);
+        assert_eq!(tables(), Some(valid()), "no more than there is room for");
+        let first = |index: usize| ring.gamma().unwrap()[index].channels[0][..5].to_vec();
+        assert_eq!((first(0), first(1)), (vec![0; 5], vec![1, 2, 3, 4, 0]), "with its own colours");
+        put(0, 7);
+        assert_eq!(tables(), None, "it is being written");
+        put(0, 8);
+        assert_eq!(tables(), Some(valid()));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use thinc_ring::{GAMMA_ENTRIES, OutputGamma, OutputRequest, RecordKind};
 use x11rb::connection::Connection;
-use x11rb::protocol::randr::ConnectionExt as _;
+use x11rb::protocol::randr::{ConnectionExt as _, Rotation};
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Rectangle};
 use x11rb::rust_connection::RustConnection;
 
@@ -81,6 +81,13 @@ impl Stage {
             assert_eq!(ramp.len(), GAMMA_ENTRIES);
             std::array::from_fn(|value| (ramp[value] >> 8) as u8)
         })
+    }
+
+    /// Shows a mode on outputs, or switches the CRTC off.
+    fn configure(&self, crtc: u32, mode: u32, outputs: &[u32]) {
+        let rotation = Rotation::ROTATE0;
+        let set = self.conn.randr_set_crtc_config(crtc, 0, 0, 0, 0, mode, rotation, outputs);
+        set.unwrap().reply().unwrap();
     }
 
     /// Sets ramps of 16 bits.
@@ -203,6 +210,27 @@ fn x_keeps_ramps_over_sizes_switched_outputs_and_sessions() {
     // Another session process.
     stage.reader = Reader::new(stage.server.attach());
     assert_eq!(stage.channels(), [identity(), darker], "before any record");
+    assert!(stage.server.stop(), "X exits cleanly");
+}
+
+/// An X client that changes a mode switches its CRTC off, sets the size, and switches it on again.
+#[test]
+fn while_a_mode_changes_the_tables_stay() {
+    let mut stage = Stage::new();
+    stage.reader.set_outputs(&[output(0, 0, 320, 200)]).unwrap();
+    let crtc = stage.crtcs()[0];
+    stage.set(crtc, |_| 0x4000);
+    let dark = vec![[[0x40; GAMMA_ENTRIES]; 3]];
+    assert_eq!((stage.announced(), stage.channels()), (1, dark.clone()));
+    let root = stage.conn.setup().roots[0].root;
+    let info = stage.conn.randr_get_crtc_info(crtc, 0).unwrap().reply().unwrap();
+    stage.configure(crtc, 0, &[]);
+    let size = stage.conn.randr_set_screen_size(root, 500, 400, 130, 100);
+    size.unwrap().check().unwrap();
+    stage.configure(crtc, info.mode, &info.outputs);
+    assert_eq!((stage.announced(), stage.channels()), (0, dark.clone()), "the same mode");
+    stage.configure(crtc, 0, &[]);
+    assert_eq!((stage.announced(), stage.channels()), (0, dark), "no monitor shows anything");
     assert!(stage.server.stop(), "X exits cleanly");
 }
 

@@ -333,6 +333,34 @@ fn the_eraser_takes_the_place_of_the_pen_and_is_near_before_it_touches() {
 }
 
 #[test]
+fn a_pen_is_near_only_when_it_does_something() {
+    let mut drawing = Drawing::new(Build::Plain);
+    let (mut is_near, mut motions, mut before) = (false, 0, 0);
+    // The input thread may be ahead of the events that X has processed, and is so now and then.
+    for round in 1..=300 {
+        for sample in [at(round, 1), PenSample { near: false, ..at(round, 1) }] {
+            drawing.send(1, sample);
+            while motions < round || is_near != sample.near {
+                let is_property = drawing.wait(|event| match event {
+                    Event::XinputProperty(_) => Some(true),
+                    Event::XinputMotion(_) => Some(false),
+                    _ => None,
+                });
+                if is_property {
+                    is_near = !is_near;
+                    assert!(is_near || motions > before, "it came for nothing, in round {round}");
+                    before = motions;
+                } else {
+                    assert!(is_near, "clients hear of it first");
+                    motions += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(drawing.near(drawing.pen), [0, 0]);
+}
+
+#[test]
 fn each_pixel_is_the_pixel_that_the_pen_is_over() {
     let mut drawing = Drawing::new(Build::Plain);
     for step in 0..300 {

@@ -183,13 +183,58 @@ fn past_the_bound_positions_are_dropped_and_presses_are_a_violation() {
     // X reads nothing. 4000 inputs a second is what a viewer may send.
     let violation = loop {
         shell.now += 1_000;
-        let press = if sent < 5_000 { 1 } else { 0 };
+        let press = if sent < 5_000 { 1 } else { sent as u8 & 1 };
         match shell.try_input(id, InputEvent::Pen(at(sent % 640, 0, press))) {
             Ok(()) => sent += 1,
             Err(violation) => break violation,
         }
+        assert!(sent < 10_000);
     };
-    assert_eq!(sent, 5_000, "the tip cannot be lifted");
     assert!(matches!(violation, Violation::InputBacklog(_)), "{violation:?}");
-    assert!(shell.samples().len() <= 4_096);
+    let samples = shell.samples();
+    assert!(samples.len() <= 4_096);
+    let changes = samples.windows(2).filter(|pair| pair[0].2 != pair[1].2).count();
+    assert_eq!(changes, sent as usize - 5_000, "all that were not refused");
+}
+
+#[test]
+fn one_viewers_strokes_take_no_place_of_another_ones_keys() {
+    let mut shell = Shell::new();
+    let (pen, keys) = (shell.join(), shell.join());
+    shell.pen(pen, at(0, 0, 1));
+    for x in 1..10_000 {
+        shell.now += 1_000;
+        shell.pen(pen, at(x, 0, 1));
+    }
+    shell.input(keys, InputEvent::Key { code: 30, keysym: 0x61, down: true });
+    shell.pen(pen, at(0, 0, 0));
+    shell.pen(pen, at(0, 0, 0).leaving());
+}
+
+#[test]
+fn the_pen_of_a_viewer_whose_path_died_gives_way_to_the_next_press() {
+    let mut shell = Shell::new();
+    let (lost, next) = (shell.join(), shell.join());
+    shell.pen(next, at(50, 50, 0));
+    shell.pen(lost, at(10, 10, 1));
+    shell.now += 999_999;
+    shell.pen(next, at(60, 60, 1));
+    assert_eq!(shell.samples(), [(50, 50, 0, true), (10, 10, 1, true)], "it may go on");
+    shell.now += 1;
+    shell.pen(next, at(61, 61, 0));
+    assert_eq!(shell.samples(), [], "hovering ends no stroke");
+    shell.pen(next, at(62, 62, 1));
+    assert_eq!(shell.samples(), [(10, 10, 0, false), (62, 62, 1, true)]);
+}
+
+#[test]
+fn a_pen_that_left_while_another_drew_is_not_near() {
+    let mut shell = Shell::new();
+    let (drawing, leaving) = (shell.join(), shell.join());
+    shell.pen(leaving, at(50, 50, 0));
+    shell.pen(drawing, at(10, 10, 1));
+    shell.pen(leaving, at(50, 50, 0).leaving());
+    shell.pen(drawing, at(10, 10, 0));
+    shell.session.remove_viewer(leaving);
+    assert_eq!(shell.samples(), [(50, 50, 0, true), (10, 10, 1, true), (10, 10, 0, true)]);
 }

@@ -129,7 +129,7 @@ pub(crate) enum Command {
     Launch(Launch),
     /// Draws a frame by OpenGL, and prints what drew it; used by `thinc serve`
     #[command(hide = true)]
-    GlProbe,
+    GlProbe(GlProbe),
 }
 
 /// Start a session.
@@ -702,6 +702,14 @@ pub(crate) struct Launch {
     /// The program
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// A frame in a session.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GlProbe {
+    /// Something waits for it: it does not yield to other programs
+    #[arg(long)]
+    pub(crate) at_once: bool,
 }
 
 /// Longest name of a session, in bytes; keeps the path of its sockets short.

@@ -93,7 +93,7 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What draws 3D programs; with the sessions' names if it is not the same in all.
+/// What draws 3D programs; with the sessions' names unless it is known and the same in all.
 fn graphics_lines(sessions: &[Status]) -> Vec<String> {
     let mut lines: Vec<(&str, Vec<&str>)> = Vec::new();
     for Status { name, graphics, .. } in sessions {
@@ -104,7 +104,7 @@ fn graphics_lines(sessions: &[Status]) -> Vec<String> {
         }
     }
     match lines.as_slice() {
-        [(line, _)] => vec![(*line).to_owned()],
+        [(line, names)] if names.len() == sessions.len() => vec![(*line).to_owned()],
         _ => lines.iter().map(|(line, names)| format!("{}: {line}", names.join(", "))).collect(),
     }
 }

@@ -75,7 +75,7 @@ pub fn main() -> ExitCode {
             thinc_desk::main(spool).map_err(Into::into)
         }
         cli::Command::Launch(launch) => launch::launch(&launch),
-        cli::Command::GlProbe => Ok(graphics::probe()),
+        cli::Command::GlProbe(options) => Ok(graphics::probe(&options)),
         cli::Command::Broker(broker) => {
             let is_check = broker.check;
             let result = broker.options().and_then(|options| {

@@ -611,15 +611,21 @@ impl SessionContext {
         Ok(())
     }
 
-    /// Starts the program that draws a frame in the session, to see what draws it.
-    fn spawn_gl_probe(&self, display: &str, environment: Environment) -> Result<Child, ServeError> {
-        let what = "the program that tries OpenGL";
+    /// Starts the program that draws a frame in the session, to see what draws it; `log` is its
+    /// file, and `more` are its options.
+    fn spawn_gl_probe(
+        &self,
+        display: &str,
+        (log, more, environment): (&str, &[&str], Environment),
+    ) -> Result<Child, ServeError> {
         let own = self.own_program();
-        let words = [own.as_std().get_program().to_owned(), "gl-probe".into()];
+        let mut words = vec![own.as_std().get_program().to_owned(), "gl-probe".into()];
+        words.extend(more.iter().map(Into::into));
         let mut command = self.application(&words, display)?;
-        let log = self.open_log("gl-probe.log", 0)?;
+        let log = self.open_log(log, 0)?;
         command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| ServeError::Start(what, error))?;
+        let start = |error| ServeError::Start("the program that tries OpenGL", error);
+        let mut child = command.spawn().map_err(start)?;
         let err = child.stderr.take().expect("its output is piped");
         tokio::spawn(log.copy_from(err));
         Ok(child)
@@ -629,12 +635,12 @@ impl SessionContext {
     fn show_graphics(&self, processes: &mut Processes, report: &Report) {
         let line = graphics::line(report, &self.gpu, &self.logs.join("xorg.log"));
         print(&line);
-        graphics::tell(&self.folder.join(SHARE_SOCKET), &line);
-        processes.graphics.line = Some(line);
+        processes.graphics.line = Some(line.clone());
         // For the next session process.
         if let Err(error) = self.write_session_config(processes) {
             print_error(&format!("thinc: {error}"));
         }
+        graphics::tell(&self.folder.join(SHARE_SOCKET), &line);
     }
 
     fn answer_link(&self, scheme: Scheme) -> Answer {
@@ -766,8 +772,11 @@ async fn run_processes(
     context.start_session(processes).await?;
     window_manager::wait_until_ready(starting).await;
     if let Some(nvidia) = Graphics::nvidia(&context.gpu) {
-        let child = context.spawn_gl_probe(&processes.display, nvidia)?;
-        processes.graphics.try_nvidia(child).await;
+        let how = ("gl-probe-nvidia.log", &["--at-once"][..], nvidia);
+        match context.spawn_gl_probe(&processes.display, how) {
+            Ok(child) => processes.graphics.try_nvidia(child).await,
+            Err(error) => print_error(&format!("thinc: {error}")),
+        }
     }
     context.start_command(processes)?;
     let path = context.folder.join("control.sock");
@@ -870,8 +879,8 @@ async fn run_processes(
             event = graphics.event() => {
                 match event {
                     graphics::Event::Due => {
-                        let environment = processes.graphics.environment;
-                        match context.spawn_gl_probe(&processes.display, environment) {
+                        let how = ("gl-probe.log", &[][..], processes.graphics.environment);
+                        match context.spawn_gl_probe(&processes.display, how) {
                             Ok(child) => processes.graphics.started(child),
                             Err(error) => print_error(&format!("thinc: {error}")),
                         }

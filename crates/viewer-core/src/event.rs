@@ -46,8 +46,9 @@ pub enum ViewerEvent {
     /// Whether an application wants to know how far the user moves the pointer
     /// (`InputEvent::MotionBy`), and not where it is. At the start of a connection none does.
     RelativeWanted(bool),
-    /// What the screen's colours are shown as from now on; the framebuffer keeps the session's. A
-    /// viewer that shows them gets it by the end of each connection's first drawing burst.
+    /// What the screen's colours are shown as from now on; the framebuffer keeps the session's.
+    /// With a connection's first frame a viewer MUST show its colours by that connection's tables:
+    /// none, if it got none.
     Gamma(Vec<GammaArea>),
     /// Everything drawn before this barrier was requested has been applied.
     Barrier(u32),

@@ -55,14 +55,14 @@ impl HeldInput {
         }
     }
 
-    /// A key is down.
-    pub(crate) fn has_key(&self) -> bool {
-        !self.keys.is_empty()
+    /// A key is down, or the pen: the session takes a silent viewer's from it.
+    pub(crate) fn is_kept_alive(&self) -> bool {
+        !self.keys.is_empty() || self.pen != 0
     }
 
     /// Anything is down.
     pub(crate) fn is_any(&self) -> bool {
-        self.has_key() || !self.buttons.is_empty() || !self.touches.is_empty() || self.pen != 0
+        self.is_kept_alive() || !self.buttons.is_empty() || !self.touches.is_empty()
     }
 }
 

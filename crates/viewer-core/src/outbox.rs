@@ -4,13 +4,15 @@
 //! message is dropped and counted. Knows messages and bytes; never the network.
 
 use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::pen::PenSample;
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::viewer::{
     Ack, Displays, Input, InputEvent, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
 
-/// 64 KiB: with more unsent bytes, motions, scrolls, touch updates and samples of a pen that draws
-/// are dropped. The path is stalled, and the next motion or sample carries all of it anyway.
+/// 64 KiB: with more unsent bytes, motions, scrolls, touch updates and samples of a pen that press
+/// and release nothing are dropped. The path is stalled: a stroke gets straighter, and ends where
+/// it ended.
 const DROPPABLE_BYTES_MAX: usize = 64 * 1024;
 /// 1 MiB: with more unsent bytes every message is dropped; no person presses that many keys.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -25,6 +27,8 @@ pub(crate) struct Outbox {
     bytes: Vec<u8>,
     /// A motion that is still the last message, and its offset in `bytes`.
     motion: Option<(usize, InputEvent)>,
+    /// The newest sample of the pen that was queued.
+    pen: Option<PenSample>,
     ack: Option<Ack>,
     /// Presented since the last acknowledgement was sent.
     presented: Option<Presented>,
@@ -73,10 +77,18 @@ impl Outbox {
             InputEvent::Motion { .. }
                 | InputEvent::Scroll { .. }
                 | InputEvent::Touch { phase: thinc_protocol::viewer::TouchPhase::Update, .. }
-        ) || matches!(input.event, InputEvent::Pen(sample) if sample.buttons != 0);
+        ) || matches!(
+            input.event,
+            InputEvent::Pen(sample) if self.pen.is_some_and(|before| sample.has_state_of(&before))
+        );
         if droppable && self.bytes.len() >= DROPPABLE_BYTES_MAX {
             self.dropped += 1;
             return None;
+        }
+        match input.event {
+            InputEvent::Pen(sample) => self.pen = Some(sample),
+            InputEvent::ReleaseAll => self.pen = None,
+            _ => {}
         }
         let sum = self.motion.and_then(|(_, before)| sum(before, input.event));
         let is_position = |event| matches!(event, InputEvent::Motion { .. });

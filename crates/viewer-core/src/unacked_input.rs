@@ -14,7 +14,8 @@ use thinc_protocol::viewer::{InputEvent, TouchPhase};
 /// a shell command is worse than none.
 const EVENTS_MAX: usize = 1024;
 /// 512 distances and samples of a pen, half a second of the fastest mice and two of a pen: the
-/// oldest is not sent again, so that motion takes no place of keys.
+/// oldest is not sent again, so that motion takes no place of keys. Samples that press or release
+/// stay.
 const MOTIONS_MAX: usize = 512;
 /// 30 s: if the oldest key is older, nothing is sent; the user has moved on.
 const AGE_MAX: Micros = 30_000_000;
@@ -36,6 +37,13 @@ pub(crate) struct UnackedInput {
     log: VecDeque<Logged>,
     /// Modifiers that were down before the first logged event: code and keysym.
     modifiers: Vec<(u16, u32)>,
+    /// The pen before the first logged event.
+    pen: PenSample,
+    /// The pen's buttons in the newest sample that was made, whether or not it was logged.
+    pen_made: u8,
+    /// The pen's buttons that were pressed on an earlier connection, with which the session has
+    /// released them: samples do not press them again until one had them released.
+    pen_released: u8,
     /// Pings in flight, each with the newest input sent before it.
     pings: VecDeque<(u32, u32)>,
     /// A bound was exceeded at this input: nothing is resent until it has arrived.
@@ -57,11 +65,23 @@ pub(crate) struct UnackedInput {
 impl UnackedInput {
     /// Moves the log to the next connection, where the fate of each event is not yet known.
     pub(crate) fn take_over(&mut self) -> UnackedInput {
-        let UnackedInput { log, modifiers, discarded_at, reloaded, settled, .. } =
-            std::mem::take(self);
+        let UnackedInput {
+            log,
+            modifiers,
+            pen,
+            pen_made,
+            pen_released,
+            discarded_at,
+            reloaded,
+            settled,
+            ..
+        } = std::mem::take(self);
         UnackedInput {
             log,
             modifiers,
+            pen,
+            pen_made,
+            pen_released,
             discarded_at,
             inherited: true,
             reloaded: reloaded && !settled,
@@ -93,11 +113,35 @@ impl UnackedInput {
         }
     }
 
+    /// Notes an input as it was made. True if it presses the pen's tip or a button of it.
+    pub(crate) fn handle_made(&mut self, event: &InputEvent) -> bool {
+        let before = self.pen_made;
+        match event {
+            InputEvent::Pen(sample) => self.pen_made = sample.buttons,
+            InputEvent::ReleaseAll => self.pen_made = 0,
+            _ => {}
+        }
+        self.pen_made & !before != 0
+    }
+
+    /// The event without the pen's buttons that the session has released with an earlier
+    /// connection.
+    pub(crate) fn without_released(&mut self, event: InputEvent) -> InputEvent {
+        let InputEvent::Pen(mut sample) = event else { return event };
+        self.pen_released &= sample.buttons;
+        sample.buttons &= !self.pen_released;
+        if self.pen_released & 1 != 0 {
+            sample.pressure = 0;
+        }
+        InputEvent::Pen(sample)
+    }
+
     /// Logs an event, which may not have arrived until an acknowledgement proves it.
     pub(crate) fn push(&mut self, seq: u32, event: InputEvent, at: Micros, now: Micros) {
         let logged = Logged { seq, event, at };
-        if let Some(last) = self.log.back_mut().filter(|last| replaces(&event, &last.event)) {
-            *last = logged;
+        if self.log.back().is_some_and(|last| self.replaces(&event, &last.event)) {
+            self.log.pop_back();
+            self.log.push_back(logged);
             return;
         }
         let is_motion = |logged: &Logged| {
@@ -106,14 +150,45 @@ impl UnackedInput {
         if is_motion(&logged)
             && self.log.len() >= MOTIONS_MAX
             && self.log.iter().filter(|logged| is_motion(logged)).count() >= MOTIONS_MAX
+            && let Some(oldest) = self.oldest_motion()
         {
-            let oldest = self.log.iter().position(is_motion).expect("there are that many");
             self.log.remove(oldest);
         }
         if self.log.len() >= EVENTS_MAX || self.is_old(now) {
             self.discard(seq);
         }
         self.log.push_back(logged);
+    }
+
+    /// Only the newer of the two matters: positions, and a pen over the tablet, unless the older
+    /// one has lifted its tip, which it did where it was.
+    fn replaces(&self, event: &InputEvent, last: &InputEvent) -> bool {
+        match (event, last) {
+            (InputEvent::Motion { .. }, InputEvent::Motion { .. }) => true,
+            (InputEvent::Pen(pen), InputEvent::Pen(last)) => {
+                let mut samples = self.log.iter().rev().filter_map(|logged| match logged.event {
+                    InputEvent::Pen(sample) => Some(sample),
+                    _ => None,
+                });
+                let before = samples.nth(1).unwrap_or(self.pen);
+                pen.near && before.buttons == 0 && last.buttons == 0 && pen.has_state_of(last)
+            }
+            _ => false,
+        }
+    }
+
+    /// The oldest distance, or sample of a pen that only moves it.
+    fn oldest_motion(&self) -> Option<usize> {
+        let mut pen = self.pen;
+        self.log.iter().position(|logged| match logged.event {
+            InputEvent::MotionBy { .. } => true,
+            InputEvent::Pen(sample) => sample.has_state_of(&std::mem::replace(&mut pen, sample)),
+            InputEvent::ReleaseAll => {
+                pen = pen.leaving();
+                false
+            }
+            _ => false,
+        })
     }
 
     /// This distance includes the newest one of the log, which has not been sent.
@@ -130,7 +205,7 @@ impl UnackedInput {
     pub(crate) fn discard(&mut self, seq: u32) {
         self.discarded_at = Some(seq);
         while let Some(logged) = self.log.pop_front() {
-            self.track_modifiers(logged.event);
+            self.track(logged.event);
         }
     }
 
@@ -171,7 +246,7 @@ impl UnackedInput {
 
     fn arrived(&mut self, seq: u32) {
         while let Some(logged) = self.log.pop_front_if(|logged| !is_after(logged.seq, seq)) {
-            self.track_modifiers(logged.event);
+            self.track(logged.event);
         }
         self.discarded_at = self.discarded_at.filter(|&discarded_at| is_after(discarded_at, seq));
     }
@@ -187,12 +262,13 @@ impl UnackedInput {
         }
         if self.inherited && self.can_resend(now) {
             self.settled = true;
+            self.release_pen();
             let modifiers = self
                 .modifiers
                 .drain(..)
                 .map(|(code, keysym)| (InputEvent::Key { code, keysym, down: true }, now));
             self.due.extend(modifiers);
-            self.due.extend(self.log.drain(..).map(|logged| (logged.event, logged.at)));
+            self.extend_due();
             self.release_pressed(now);
         } else {
             self.handle_no_report();
@@ -207,10 +283,29 @@ impl UnackedInput {
             return;
         }
         let live = self.live_from.take();
-        self.log.retain(|logged| live.is_some_and(|live| !is_after(live, logged.seq)));
-        self.due.extend(self.log.drain(..).map(|logged| (logged.event, logged.at)));
+        let is_live = |logged: &Logged| live.is_some_and(|live| !is_after(live, logged.seq));
+        while let Some(dropped) = self.log.pop_front_if(|logged| !is_live(logged)) {
+            self.track(dropped.event);
+        }
+        self.release_pen();
+        self.extend_due();
         self.modifiers.clear();
         self.discarded_at = None;
+    }
+
+    /// The session has released the pen with the connection on which the events before the log were
+    /// made.
+    fn release_pen(&mut self) {
+        self.pen_released |= self.pen.buttons;
+        self.pen = self.pen.leaving();
+    }
+
+    /// All of the log is due.
+    fn extend_due(&mut self) {
+        while let Some(logged) = self.log.pop_front() {
+            let event = self.without_released(logged.event);
+            self.due.push((event, logged.at));
+        }
     }
 
     /// Adds releases for buttons, fingers and a pen whose presses are resent and whose releases
@@ -240,8 +335,8 @@ impl UnackedInput {
         std::mem::take(&mut self.due)
     }
 
-    /// Applies an event that leaves the log to the modifiers before the log.
-    fn track_modifiers(&mut self, event: InputEvent) {
+    /// Applies an event that leaves the log to the modifiers and the pen before the log.
+    fn track(&mut self, event: InputEvent) {
         match event {
             InputEvent::Key { code, keysym, down } if is_modifier(code, keysym) => {
                 self.modifiers
@@ -250,7 +345,11 @@ impl UnackedInput {
                     self.modifiers.push((code, keysym));
                 }
             }
-            InputEvent::ReleaseAll => self.modifiers.clear(),
+            InputEvent::Pen(sample) => self.pen = sample,
+            InputEvent::ReleaseAll => {
+                self.modifiers.clear();
+                self.pen = self.pen.leaving();
+            }
             _ => {}
         }
     }
@@ -259,18 +358,6 @@ impl UnackedInput {
 /// Input numbers wrap around.
 fn is_after(seq: u32, other: u32) -> bool {
     seq.wrapping_sub(other).cast_signed() > 0
-}
-
-/// Only the newer of the two matters: positions, and a pen over the tablet.
-fn replaces(event: &InputEvent, last: &InputEvent) -> bool {
-    match (event, last) {
-        (InputEvent::Motion { .. }, InputEvent::Motion { .. }) => true,
-        (InputEvent::Pen(pen), InputEvent::Pen(before)) => {
-            let hovers = |pen: &PenSample| pen.near && pen.buttons == 0;
-            hovers(pen) && hovers(before) && pen.eraser == before.eraser
-        }
-        _ => false,
-    }
 }
 
 /// Whether `event` presses (true) or releases the button, finger or pen of `of`; None if it

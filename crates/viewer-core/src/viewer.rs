@@ -121,7 +121,7 @@ pub struct Viewer {
     unprobed_input: bool,
     /// What is down on this connection.
     held: HeldInput,
-    /// When a keepalive is due because a key is down.
+    /// When a keepalive is due because a key or the pen is down.
     keepalive_at: Micros,
 }
 
@@ -336,7 +336,9 @@ impl Viewer {
     /// Takes a user input; returns its number, which its echo carries. Input queued behind an
     /// earlier connection's log is renumbered when it is sent.
     pub fn handle_input(&mut self, event: InputEvent, now: Micros) -> u32 {
+        self.state.unacked_input.handle_made(&event);
         if !self.state.unacked_input.waits() {
+            let event = self.state.unacked_input.without_released(event);
             return self.send_input(event, now, now);
         }
         let seq = self.next_input();
@@ -350,6 +352,7 @@ impl Viewer {
     /// reported the last input that it took. None: the event is not buffered. A click on an
     /// outdated screen could redirect the keystrokes, so it discards them.
     pub fn buffer_input(&mut self, event: InputEvent, now: Micros) -> Option<u32> {
+        let is_pen_press = self.state.unacked_input.handle_made(&event);
         match event {
             InputEvent::Key { .. }
             | InputEvent::Char(_)
@@ -359,11 +362,7 @@ impl Viewer {
             | InputEvent::Touch { phase: TouchPhase::Begin, .. } => {
                 return self.discard_unacked_input();
             }
-            InputEvent::Pen(sample)
-                if sample.buttons != 0 && !self.state.unacked_input.is_pressed(&event) =>
-            {
-                return self.discard_unacked_input();
-            }
+            InputEvent::Pen(_) if is_pen_press => return self.discard_unacked_input(),
             InputEvent::Button { down: false, .. }
             | InputEvent::Touch { phase: TouchPhase::End, .. }
             | InputEvent::Pen(PenSample { buttons: 0, .. })
@@ -371,6 +370,7 @@ impl Viewer {
             _ => return None,
         }
         if !self.state.unacked_input.waits() {
+            let event = self.state.unacked_input.without_released(event);
             return Some(self.send_input(event, now, now));
         }
         let seq = self.next_input();
@@ -635,7 +635,7 @@ impl Viewer {
 
     /// When [`Viewer::handle_timeout`] is due, if nothing else happens.
     pub fn poll_deadline(&self) -> Option<Micros> {
-        let alive = (self.state.greeted && self.held.has_key()).then_some(self.keepalive_at);
+        let alive = (self.state.greeted && self.held.is_kept_alive()).then_some(self.keepalive_at);
         let ping = (self.state.greeted && self.unprobed_input && self.state.pings.is_empty())
             .then_some(self.next_ping_at);
         self.state
@@ -659,7 +659,7 @@ impl Viewer {
     }
 
     /// Handles expired deadlines: transfers time out, delayed updates are applied, keepalives are
-    /// sent while a key is down, probes while the session does not answer.
+    /// sent while a key or the pen is down, probes while the session does not answer.
     pub fn handle_timeout(&mut self, now: Micros) {
         if !self.state.closed {
             let result = self.state.apply_ready_updates(now);
@@ -680,7 +680,7 @@ impl Viewer {
         if !self.state.closed && self.liveness.handle_timeout(&outstanding, now) {
             self.send_ping(now);
         }
-        if self.held.has_key() && self.keepalive_at <= now {
+        if self.held.is_kept_alive() && self.keepalive_at <= now {
             self.keepalive_at = now + KEEPALIVE_INTERVAL_US;
             if self.state.greeted && !self.state.closed && self.state.pings.len() < PINGS_MAX {
                 self.send_ping(now);

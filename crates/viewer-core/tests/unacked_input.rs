@@ -531,6 +531,20 @@ fn a_session_that_takes_no_pens_gets_none() {
 }
 
 #[test]
+fn a_viewer_whose_tip_rests_is_not_silent() {
+    let mut viewer = open_with_pen();
+    viewer.handle_input(pen(1, 1), SECOND);
+    sent(&mut viewer);
+    let is_ping = |message: &ViewerMessage| matches!(message, ViewerMessage::Ping(_));
+    for step in 1..=10 {
+        let now = SECOND + step * SECOND / 10;
+        assert!(viewer.poll_deadline().is_some_and(|due| due <= now));
+        viewer.handle_timeout(now);
+        assert!(sent(&mut viewer).iter().any(is_ping), "{step}");
+    }
+}
+
+#[test]
 fn the_rest_of_a_stroke_is_sent_once_and_ends() {
     for taken in 0..=5 {
         let mut first = open_with_pen();
@@ -548,13 +562,16 @@ fn the_rest_of_a_stroke_is_sent_once_and_ends() {
         receive(&mut second, &pen_hello(), SECOND);
         receive(&mut second, &SessionMessage::InputReceived(received), SECOND);
         receive(&mut second, &geometry(), SECOND);
-        let mut wanted = made[taken.clamp(1, 4)..].to_vec();
-        if taken == 5 {
-            wanted.clear();
-        } else {
-            let left = PenSample { x: 5, ..PenSample::default() };
-            wanted.push(InputEvent::Pen(left));
-        }
+        // The session lifted a tip that it had seen down, with the connection: nobody presses it
+        // again.
+        let left = InputEvent::Pen(PenSample { x: 5, ..PenSample::default() });
+        let wanted = match taken {
+            0 | 1 => vec![pen(2, 0), pen(3, 1), pen(4, 1), pen(5, 1), left],
+            2 => vec![pen(3, 1), pen(4, 1), pen(5, 1), left],
+            3 => vec![pen(4, 0), pen(5, 0)],
+            4 => vec![pen(5, 0)],
+            _ => vec![],
+        };
         assert_eq!(events(&mut second), wanted, "{taken} were taken");
     }
 }
@@ -577,6 +594,92 @@ fn the_tip_on_a_stale_screen_discards_keys_and_its_release_is_not_lost() {
     receive(&mut second, &pen_hello(), 0);
     receive(&mut second, &SessionMessage::InputReceived(0), 0);
     assert_eq!(events(&mut second), [pen(1, 1), pen(2, 0), char('a')]);
+}
+
+/// The next connection of a viewer, whose session took the input up to this one.
+fn next_with_pen(first: &mut Viewer, received: u32) -> Viewer {
+    let mut second = next(first);
+    receive(&mut second, &pen_hello(), SECOND);
+    receive(&mut second, &SessionMessage::InputReceived(received), SECOND);
+    receive(&mut second, &geometry(), SECOND);
+    second
+}
+
+#[test]
+fn a_tip_that_the_session_has_lifted_is_not_pressed_again() {
+    let mut first = open_with_pen();
+    let press = first.handle_input(pen(1, 1), 0);
+    inputs(&mut first);
+    let mut second = next_with_pen(&mut first, press);
+    // The pen is still down, and then a button of its barrel too.
+    for event in [pen(2, 1), pen(3, 3), pen(4, 1), pen(5, 0), pen(6, 1)] {
+        second.handle_input(event, SECOND);
+    }
+    let wanted = [pen(2, 0), pen(3, 2), pen(4, 0), pen(5, 0), pen(6, 1)];
+    assert_eq!(events(&mut second), wanted);
+}
+
+#[test]
+fn the_tip_is_lifted_where_it_was_lifted() {
+    let mut first = open_with_pen();
+    for event in [pen(1, 0), pen(2, 0), pen(3, 1), pen(4, 0), pen(50, 0), pen(60, 0)] {
+        first.handle_input(event, 0);
+        inputs(&mut first);
+    }
+    let mut second = next_with_pen(&mut first, 0);
+    assert_eq!(events(&mut second), [pen(2, 0), pen(3, 1), pen(4, 0), pen(60, 0)]);
+}
+
+#[test]
+fn a_stalled_path_drops_what_only_moves_the_pen() {
+    let mut viewer = open_with_pen();
+    let samples = |from: u32, to: u32, buttons| (from..to).map(move |x| pen(x, buttons));
+    // 64 KiB are full with fewer than 10,000 samples.
+    let strokes = [samples(0, 30_000, 0), samples(30_000, 30_010, 1), samples(30_010, 30_020, 0)];
+    for event in strokes.into_iter().flatten() {
+        viewer.handle_input(event, 0);
+    }
+    let sent = events(&mut viewer);
+    assert!(sent.len() < 10_000, "what hovers is dropped too: {}", sent.len());
+    assert_eq!(sent[sent.len() - 2..], [pen(30_000, 1), pen(30_010, 0)]);
+}
+
+#[test]
+fn a_stroke_that_continues_on_a_stale_screen_discards_nothing() {
+    for is_taken in [false, true] {
+        let mut first = open_with_pen();
+        let press = first.handle_input(pen(1, 1), 0);
+        inputs(&mut first);
+        buffer_text(&mut first, "ab", 0);
+        first.buffer_input(pen(2, 1), 0);
+        assert!(first.can_buffer_input(0));
+        let mut second = next(&mut first);
+        receive(&mut second, &pen_hello(), 0);
+        receive(&mut second, &SessionMessage::InputReceived(if is_taken { press } else { 0 }), 0);
+        second.buffer_input(pen(3, 1), 0);
+        assert!(second.can_buffer_input(0), "{is_taken}: it goes on");
+        second.buffer_input(pen(3, 0), 0);
+        assert_eq!(second.buffer_input(pen(4, 1), 0), None);
+        assert!(!second.can_buffer_input(0), "{is_taken}: it could be a click elsewhere");
+        assert_eq!(text(&events(&mut second)), "ab");
+    }
+}
+
+#[test]
+fn a_tap_outlives_the_samples_after_it() {
+    let mut first = open_with_pen();
+    for event in [pen(1, 1), pen(2, 0), key(30, true), key(30, false), pen(3, 1)] {
+        first.handle_input(event, 0);
+    }
+    for x in 10..5_000 {
+        first.handle_input(pen(x, 1), 0);
+        inputs(&mut first);
+    }
+    let mut second = next_with_pen(&mut first, 0);
+    let again = events(&mut second);
+    let wanted = [pen(1, 1), pen(2, 0), key(30, true), key(30, false), pen(3, 1)];
+    assert_eq!(again[..5], wanted);
+    assert_eq!(again.len(), 2 + 512 + 1);
 }
 
 #[test]

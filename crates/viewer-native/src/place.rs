@@ -126,7 +126,9 @@ impl Placement {
         };
         let axis = |at: f32, (start, shown): (i32, i32), (first, part): (i32, i32)| {
             let scaled = (f64::from(at) - f64::from(start)) * f64::from(part) / f64::from(shown);
-            f64::from(first) + scaled.clamp(0.0, f64::from(part.max(1)).next_down())
+            let end = f64::from(first) + f64::from(part.max(1));
+            // What is just below the end of the part is not just below the end of the sum.
+            (f64::from(first) + scaled.max(0.0)).min(end.next_down())
         };
         let Placement { shown, part, .. } = self;
         Some((
@@ -278,6 +280,22 @@ mod tests {
             (none.to_screen(5.0, 5.0), none.cover(&picture.rect())),
             (None, Rect::default())
         );
+    }
+
+    #[test]
+    fn the_last_point_of_a_part_is_in_it() {
+        let part = Rect::at(1000, 1000, 100, 100);
+        let p = Placement {
+            screen: size(4000, 4000),
+            part,
+            shown: Rect::at(0, 0, 300, 300),
+            visible: Rect::at(0, 0, 300, 300),
+            window: size(300, 300),
+        };
+        assert_eq!(p.to_screen(299.99997, 400.0), Some((1099, 1099)));
+        assert_eq!(p.to_screen(-5.0, 0.0), Some((1000, 1000)));
+        #[cfg(feature = "window")]
+        assert_eq!(p.to_screen_parts(400.0, 0.0), Some((1100 * 64 - 1, 64_000)));
     }
 
     #[test]

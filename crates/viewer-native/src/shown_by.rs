@@ -14,6 +14,10 @@ pub(crate) type ShownBy<'a> = (Rect, &'a GammaTable);
 /// The parts of a window that shows the screen like this, disjoint; its other pixels are shown as
 /// they are.
 pub(crate) fn in_window<'a>(areas: &'a [GammaArea], placement: &Placement) -> Vec<ShownBy<'a>> {
+    // Most sessions have none, and this is asked for each window that is drawn.
+    if areas.is_empty() {
+        return Vec::new();
+    }
     let mut left = Region::from(placement.visible);
     let mut found = Vec::new();
     for area in areas {
@@ -43,10 +47,24 @@ fn in_framebuffer(rect: &Rect, placement: &Placement) -> Rect {
     }
 }
 
-/// What the cursor's colours are shown as: the desktop draws it, on whichever monitor it is, so
-/// only a table of all monitors applies.
-pub(crate) fn of_cursor(areas: &[GammaArea]) -> Option<&GammaTable> {
-    areas.first().filter(|area| area.rect == WHOLE_SCREEN).map(|area| &area.table)
+/// What the cursor's colours are shown as from now on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CursorColors<'a> {
+    /// As they are.
+    Plain,
+    /// By this table.
+    By(&'a GammaTable),
+    /// As before: monitors differ, if only while a program sets one after the other.
+    Kept,
+}
+
+/// The desktop draws the cursor, on whichever monitor it is, so only a table of all applies.
+pub(crate) fn of_cursor(areas: &[GammaArea]) -> CursorColors<'_> {
+    match areas.first() {
+        None => CursorColors::Plain,
+        Some(area) if area.rect == WHOLE_SCREEN => CursorColors::By(&area.table),
+        Some(_) => CursorColors::Kept,
+    }
 }
 
 #[cfg(test)]
@@ -88,7 +106,8 @@ mod tests {
         let display = Placement::of_display(SCREEN, second, Size { width: 250, height: 300 });
         assert_eq!(levels(&areas, &display), [(Rect::at(0, 0, 250, 300).into(), 7)]);
         assert_eq!(levels(&[], &larger), []);
-        assert_eq!(of_cursor(&areas).map(|table| table.channels[0][0]), Some(7));
+        assert_eq!(of_cursor(&areas), CursorColors::By(&areas[0].table));
+        assert_eq!(of_cursor(&[]), CursorColors::Plain);
     }
 
     #[test]
@@ -108,6 +127,6 @@ mod tests {
         let mut rest = Region::from(SCREEN.rect());
         rest.subtract_rect(&left);
         assert_eq!(levels(&mirrored, &whole), [(left.into(), 1), (rest, 2)]);
-        assert_eq!(of_cursor(&mirrored), None, "it is on one or the other");
+        assert_eq!(of_cursor(&mirrored), CursorColors::Kept, "it is on one or the other");
     }
 }

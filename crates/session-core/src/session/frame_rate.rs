@@ -47,6 +47,9 @@ pub(super) struct FrameRecords {
     image: ImageParts,
     /// The newest last.
     pixmaps: Vec<PixmapFrame>,
+    /// The op of which copies of such a frame were read, and where they go. Its last record may be
+    /// a drawing, of what its source does not have.
+    copying: Option<(u64, DrawableId)>,
 }
 
 impl FrameRecords {
@@ -82,14 +85,14 @@ impl FrameRecords {
         self.pixmaps.push(PixmapFrame { pixmap, rect, area: 0, copied: Rect::default() });
     }
 
-    /// Takes a record of a copy by this vector; calls `shown` at its last one with each frame that
-    /// is on the screen now.
+    /// Takes a record of a copy by this vector.
     fn take_copy(
         &mut self,
-        (src, dst): (DrawableId, DrawableId),
-        (rect, by): (&Rect, (i32, i32)),
-        more: bool,
-        mut shown: impl FnMut(&Rect),
+        op: u64,
+        src: DrawableId,
+        dst: DrawableId,
+        rect: &Rect,
+        by: (i32, i32),
     ) {
         for frame in self.pixmaps.iter_mut().filter(|frame| frame.pixmap == src) {
             let part = frame.rect.translate(by.0, by.1).intersect(rect);
@@ -98,11 +101,24 @@ impl FrameRecords {
             }
             frame.area += part.area();
             frame.copied = if frame.copied.is_empty() { part } else { frame.copied.bound(&part) };
+            self.copying = Some((op, dst));
         }
-        if more {
-            return;
+    }
+
+    /// Before any record: what was read of an op whose end was lost is no copy.
+    fn begin(&mut self, op: u64) {
+        if self.copying.is_some_and(|(copying, _)| copying != op) {
+            self.copying = None;
+            for frame in &mut self.pixmaps {
+                (frame.area, frame.copied) = (0, Rect::default());
+            }
         }
-        // What was copied is no new frame there, but one in its new place.
+    }
+
+    /// After the last record of an op: calls `shown` with each frame that it has copied to the
+    /// screen. Elsewhere a frame is in its new place.
+    fn end(&mut self, mut shown: impl FnMut(&Rect)) {
+        let Some((_, dst)) = self.copying.take() else { return };
         let mut moved = [Rect::default(); PIXMAP_FRAMES_MAX];
         let mut places = moved.iter_mut();
         self.pixmaps.retain_mut(|frame| {
@@ -128,30 +144,28 @@ impl Session {
     /// Tells the viewers of a frame, if this record ends one.
     #[inline]
     pub(super) fn count_frame(&mut self, record: &DrawRecord, now: Micros) {
+        let Session { frame_records: frames, viewers, .. } = self;
+        frames.begin(record.op);
         match record.kind {
             RecordKind::Draw { dst, rect, hint: DrawHint::Image, .. } => {
-                let Some(frame) = self.frame_records.take_image(record, dst, &rect) else { return };
                 let screen = self.screen.size.rect();
-                for viewer in self.viewers.iter_mut() {
-                    match frame {
+                if let Some(frame) = frames.take_image(record, dst, &rect) {
+                    viewers.iter_mut().for_each(|viewer| match frame {
                         Frame::Drawn(rect) => {
                             viewer.frame_drawn(&rect, now);
                             viewer.frame_shown(&rect, now);
                         }
                         Frame::Hidden => viewer.frame_hidden(&screen, now),
-                    }
+                    });
                 }
             }
-            RecordKind::Copy { src, dst, rect, dx, dy, .. }
-                if !self.frame_records.pixmaps.is_empty() && src != DrawableId::SCREEN =>
-            {
-                let Session { frame_records, viewers, .. } = self;
-                let (between, vector) = ((src, dst), (&rect, (dx, dy)));
-                frame_records.take_copy(between, vector, record.more, |rect| {
-                    viewers.iter_mut().for_each(|viewer| viewer.frame_shown(rect, now));
-                });
+            RecordKind::Copy { src, dst, rect, dx, dy, .. } if !frames.pixmaps.is_empty() => {
+                frames.take_copy(record.op, src, dst, &rect, (dx, dy));
             }
             _ => {}
+        }
+        if !record.more {
+            frames.end(|rect| viewers.iter_mut().for_each(|viewer| viewer.frame_shown(rect, now)));
         }
     }
 
@@ -191,11 +205,25 @@ mod tests {
         parts: &[Rect],
         by: (i32, i32),
     ) -> Vec<Rect> {
-        let mut shown = Vec::new();
-        for (number, part) in (1..).zip(parts) {
-            let more = number < parts.len();
-            records.take_copy((src, dst), (part, by), more, |rect| shown.push(*rect));
+        begin_copy(records, (src, dst), parts, by);
+        end(records)
+    }
+
+    fn begin_copy(
+        records: &mut FrameRecords,
+        (src, dst): (DrawableId, DrawableId),
+        parts: &[Rect],
+        by: (i32, i32),
+    ) {
+        for part in parts {
+            records.begin(2);
+            records.take_copy(2, src, dst, part, by);
         }
+    }
+
+    fn end(records: &mut FrameRecords) -> Vec<Rect> {
+        let mut shown = Vec::new();
+        records.end(|rect| shown.push(*rect));
         shown
     }
 
@@ -240,6 +268,25 @@ mod tests {
         assert_eq!(copy(&mut records, (BUFFER, DrawableId::SCREEN), &[SCREEN], (10, 10)), []);
         let parts = [Rect::at(10, 10, 400, 100), Rect::at(10, 110, 200, 200)];
         assert_eq!(copy(&mut records, screen, &parts, (10, 10)), [Rect::at(10, 10, 400, 300)]);
+    }
+
+    #[test]
+    fn a_copy_whose_end_was_lost_is_none() {
+        let mut records = FrameRecords::default();
+        take(&mut records, &image(WINDOW, Rect::at(0, 0, 400, 300), false));
+        let (screen, top) = ((WINDOW, DrawableId::SCREEN), [Rect::at(10, 10, 400, 120)]);
+        begin_copy(&mut records, screen, &top, (10, 10));
+        records.begin(3);
+        assert_eq!(end(&mut records), []);
+        let bottom = [Rect::at(50, 150, 400, 160)];
+        records.take_copy(3, WINDOW, DrawableId::SCREEN, &bottom[0], (50, 10));
+        assert_eq!(end(&mut records), [], "that half alone is none");
+        // The last record of an op may be a drawing.
+        begin_copy(&mut records, screen, &[SCREEN], (10, 10));
+        records.begin(2);
+        let rest = image(DrawableId::SCREEN, Rect::at(0, 0, 10, 10), false);
+        assert_eq!(take(&mut records, &DrawRecord { op: 2, ..rest }), None);
+        assert_eq!(end(&mut records), [Rect::at(10, 10, 400, 300)]);
     }
 
     #[test]

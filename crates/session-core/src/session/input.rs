@@ -8,7 +8,7 @@ use thinc_protocol::viewer::{Input, InputEvent, TouchPhase};
 use thinc_region::Size;
 use thinc_ring::InputMessage;
 
-use super::requests::{REQUESTS_MAX, ViewerKey};
+use super::requests::{REQUESTS_MAX, UNRESPONSIVE_TIME, ViewerKey};
 use super::{Request, Session};
 use crate::input::keyboard::Locks;
 use crate::viewer::{InputState, Viewer, ViewerId, Violation};
@@ -115,24 +115,27 @@ impl Session {
     }
 
     /// X has one pen. The viewer whose pen holds its tip or a button down draws on; samples of
-    /// others are dropped meanwhile.
+    /// others are dropped meanwhile, unless one presses and the first one's path seems dead.
     fn handle_pen(&mut self, at: usize, seq: u32, sample: PenSample) -> Result<(), Violation> {
+        if sample.buttons != 0 {
+            self.release_unresponsive_pens(at);
+        }
         if self.others_draw(at) {
+            self.viewers[at].input.pen.take_if(|_| !sample.near);
             return Ok(());
         }
         let before = self.viewers[at].input.pen;
         if !sample.near && before.is_none() {
             return Ok(());
         }
-        let held = before.map_or(0, |pen| pen.buttons);
-        if self.requests.is_full() {
-            // As with the pointer, positions may be lost, and what is pressed may not.
-            return if sample.near && before.is_some() && held == sample.buttons {
-                Ok(())
-            } else {
-                Err(Violation::InputBacklog(REQUESTS_MAX))
-            };
+        // As with the pointer, positions may be lost, and what is pressed may not.
+        if self.requests.is_half_full() && before.is_some_and(|pen| pen.has_state_of(&sample)) {
+            return Ok(());
         }
+        if self.requests.is_full() {
+            return Err(Violation::InputBacklog(REQUESTS_MAX));
+        }
+        let held = before.map_or(0, |pen| pen.buttons);
         let id = self.viewers[at].id;
         let sample = self.clamp_pen(sample);
         self.viewers[at].input.pen = sample.near.then_some(sample);
@@ -148,6 +151,25 @@ impl Session {
         };
         self.requests.push(Request::Input(InputMessage::Pen { seq, sample: for_driver(sample) }));
         Ok(())
+    }
+
+    /// The pens of other viewers leave that are pressed and whose viewers have sent nothing for so
+    /// long that their keys would not repeat any more.
+    fn release_unresponsive_pens(&mut self, at: usize) {
+        for other in (0..self.viewers.len()).filter(|other| *other != at) {
+            let input = &mut self.viewers[other].input;
+            let is_over = self.now >= input.heard_at + UNRESPONSIVE_TIME;
+            if let Some(pen) = input.pen.take_if(|pen| pen.buttons != 0 && is_over) {
+                self.push_leaving(pen);
+            }
+        }
+    }
+
+    /// The pen leaves; this passes the bound, at most once for each sample that was near.
+    fn push_leaving(&mut self, pen: PenSample) {
+        let seq = self.requests.next_input();
+        let sample = for_driver(pen.leaving());
+        self.requests.push(Request::Input(InputMessage::Pen { seq, sample }));
     }
 
     /// Another viewer's pen holds its tip or a button down.
@@ -259,9 +281,7 @@ impl Session {
         }
         let others_draw = self.others_draw(at);
         if let Some(pen) = self.viewers[at].input.pen.take().filter(|_| !others_draw) {
-            let seq = self.requests.next_input();
-            let sample = for_driver(pen.leaving());
-            self.requests.push(Request::Input(InputMessage::Pen { seq, sample }));
+            self.push_leaving(pen);
         }
     }
 }

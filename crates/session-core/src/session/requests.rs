@@ -22,7 +22,7 @@ pub(super) const REQUESTS_MAX: usize = 4096;
 const DELIVERIES_MAX: usize = 256;
 /// 1 s: after so long without a message a viewer that holds a key is unresponsive, and keys that
 /// repeat are released.
-const UNRESPONSIVE_TIME: Micros = 1_000_000;
+pub(super) const UNRESPONSIVE_TIME: Micros = 1_000_000;
 /// 10 s: then Shift, Control and other modifiers are released too. They do not repeat, and what is
 /// typed with them after a short outage should keep its meaning.
 const UNRESPONSIVE_TIME_MODIFIERS: Micros = 10_000_000;
@@ -97,6 +97,11 @@ impl Requests {
     /// There is no room for what viewers do.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= REQUESTS_MAX
+    }
+
+    /// What may be lost is dropped: the other half is for keys and presses.
+    pub(super) fn is_half_full(&self) -> bool {
+        self.queue.len() >= REQUESTS_MAX / 2
     }
 
     pub(super) fn push(&mut self, request: Request) {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use thinc_codec_enc::Encoder;
 use thinc_protocol::Micros;
-use thinc_protocol::gamma::{GammaArea, GammaTable, WHOLE_SCREEN};
+use thinc_protocol::gamma::{GammaArea, GammaTable};
 use thinc_region::{Rect, Region};
 use thinc_ring::{ControlEvent, DrawRecord, Output, OutputGamma, RecordKind};
 use thinc_session_core::Session;
@@ -160,10 +160,10 @@ impl Driver {
     pub(super) fn handle_gamma(&self, core: &mut Session) {
         let Some(tables) = self.ring.gamma() else { return };
         let areas = tables.into_iter().map(|OutputGamma { output, channels }| GammaArea {
-            rect: rect_of(&output).intersect(&WHOLE_SCREEN),
+            rect: rect_of(&output),
             table: GammaTable { channels },
         });
-        core.handle_gamma(areas.filter(|area| !area.rect.is_empty()).collect());
+        core.handle_gamma(areas.collect());
     }
 
     /// Passes what has changed of the cursor to session-core.
@@ -176,7 +176,7 @@ impl Driver {
     }
 }
 
-/// Where an output is. Its numbers come from shared memory.
+/// Where an output is.
 fn rect_of(output: &Output) -> Rect {
     let Output { x, y, width, height } = *output;
     Rect::at(x, y, width.cast_signed(), height.cast_signed())

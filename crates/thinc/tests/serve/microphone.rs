@@ -79,8 +79,8 @@ impl Talker {
     }
 
     /// Gives the microphone, and whistles, each frame when it is due, until this program has
-    /// recorded 200 ms of it without a gap. On a busy machine frames are late, and are silence then;
-    /// session-server's tests, which have a clock of their own, allow none.
+    /// recorded 200 ms of it without a gap. On a busy machine frames are late, and are silence
+    /// then; session-server's tests, which have a clock of their own, allow none.
     fn whistle_until_heard(&mut self, want: MicrophoneWant, recorder: &Recorder) {
         let MicrophoneWant { generation, frame, .. } = want;
         let state = MicrophoneState { generation, given: true };

@@ -35,9 +35,9 @@ impl LocalCursor {
     }
 
     /// The session's cursor has a new image.
-    pub(super) fn set_image(&mut self, mouse: &MouseUtil, image: &CursorPixels) {
-        self.show(mouse, image);
-        self.image = Some(image.clone());
+    pub(super) fn set_image(&mut self, mouse: &MouseUtil, image: CursorPixels) {
+        self.show(mouse, &image);
+        self.image = Some(image);
     }
 
     /// Its colours are shown as others, or as they are.

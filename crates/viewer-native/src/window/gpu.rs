@@ -6,7 +6,7 @@
 
 use sdl3::VideoSubsystem;
 use sdl3::video::Window;
-use thinc_protocol::gamma::GAMMA_ENTRIES;
+use thinc_protocol::gamma::{GAMMA_ENTRIES, GammaTable};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::Grid;
 use thinc_viewer_core::{LossyMask, VideoLayer, Viewer};
@@ -99,6 +99,8 @@ pub(super) struct Gpu {
     lossy: Option<Texture>,
     /// The table of what is drawn now.
     gamma: Option<Texture>,
+    /// What `gamma` holds: most presents are of the same table.
+    table: Option<GammaTable>,
 }
 
 /// Which renderers are acceptable.
@@ -139,6 +141,7 @@ impl Gpu {
             panel: None,
             lossy: None,
             gamma: None,
+            table: None,
         })
     }
 
@@ -269,8 +272,11 @@ impl Gpu {
             }
             numbers[2][0] = 1;
             for (rect, table) in tables {
-                let entries = table.channels.as_flattened();
-                self.gl.write(&gamma, &GAMMA_SIZE.rect(), entries, GAMMA_ENTRIES);
+                if self.table.as_ref() != Some(table) {
+                    let entries = table.channels.as_flattened();
+                    self.gl.write(&gamma, &GAMMA_SIZE.rect(), entries, GAMMA_ENTRIES);
+                    self.table = Some((*table).clone());
+                }
                 self.gl.draw(target, &self.show, &textures, &numbers, &[*rect]);
             }
         }
@@ -334,7 +340,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use thinc_protocol::command::{Command, Encoding};
-    use thinc_protocol::gamma::{GammaArea, GammaTable};
+    use thinc_protocol::gamma::GammaArea;
     use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
     use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
     use thinc_protocol::viewer::ViewerCaps;
@@ -494,6 +500,7 @@ mod tests {
         let Some((_video, _window, mut gpu)) = offscreen() else { return };
         converts_and_scales(&mut gpu);
         composes(&mut gpu);
+        uploads_a_table_once(&mut gpu);
     }
 
     fn converts_and_scales(gpu: &mut Gpu) {
@@ -611,6 +618,32 @@ mod tests {
             }
             gpu.gl.delete(target);
         }
+    }
+
+    /// What is in the texture shows whether it was written again.
+    fn uploads_a_table_once(gpu: &mut Gpu) {
+        let mut pair = Pair::new(SCREEN);
+        pair.check(gpu, "before it is composed");
+        let table = |level| GammaTable { channels: [[level; GAMMA_ENTRIES]; 3] };
+        let (mut shows, placement) = (Vec::new(), Placement::new(SCREEN, SCREEN));
+        let target = gpu.gl.target(SCREEN).unwrap();
+        for level in [7, 7, 9] {
+            let (table, other) = (table(level), [80; GAMMA_ENTRIES * 3]);
+            let scene = Scene {
+                placement,
+                screen: pair.painted.framebuffer().pixels(),
+                gamma: &[(placement.visible, &table)],
+                dimmed: false,
+                marked: None,
+                panels: &[],
+            };
+            gpu.compose(Target::Texture(&target), &scene).unwrap();
+            shows.push(gpu.gl.read(&target)[0] & 0xff);
+            let texture = gpu.gamma.as_ref().unwrap();
+            gpu.gl.write(texture, &GAMMA_SIZE.rect(), &other, GAMMA_ENTRIES);
+        }
+        gpu.gl.delete(target);
+        assert_eq!(shows, [7, 80, 9]);
     }
 
     /// CPU time of the presenting thread per video frame, and time until the frame is on the

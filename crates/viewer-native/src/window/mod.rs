@@ -693,11 +693,11 @@ impl App<'_> {
             self.place(&mut state);
         }
         if gamma {
-            self.pointing.set_cursor_gamma(shown_by::of_cursor(state.session.gamma()));
+            self.pointing.set_cursor_gamma(&shown_by::of_cursor(state.session.gamma()));
             self.drawing.redraw();
         }
         if let Some(image) = cursor {
-            self.pointing.set_cursor(&image);
+            self.pointing.set_cursor(image);
         }
         if let Some(shown) = cursor_show {
             self.pointing.set_cursor_shown(shown);

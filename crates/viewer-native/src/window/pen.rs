@@ -40,7 +40,7 @@ pub(super) struct Pen {
     has_button: bool,
     /// What is pressed belongs to an earlier connection, or to a menu.
     is_stale: bool,
-    /// The session has the pen near.
+    /// The session has the pen near: the last sample that was taken said so.
     is_sent_near: bool,
     out: VecDeque<PenSample>,
     /// Degrees of a negative and of a positive 1.
@@ -144,7 +144,7 @@ impl Pen {
         self.close();
         self.now = self.now.leaving();
         self.is_stale = false;
-        if std::mem::take(&mut self.is_sent_near) {
+        if self.out.back().map_or(self.is_sent_near, |sample| sample.near) {
             self.out.push_back(self.now);
         }
     }
@@ -154,13 +154,27 @@ impl Pen {
         if !self.lags || self.has_button {
             self.close();
         }
-        self.out.pop_front()
+        let sample = self.out.pop_front()?;
+        self.is_sent_near = sample.near;
+        Some(sample)
     }
 
-    /// What is pressed now, or will be by SDL's next event, has another meaning.
+    /// What is pressed now, or will be by SDL's next event, has another meaning. SDL tells of the
+    /// pen's press before it makes one of the mouse: the open sample may hold it already.
     pub(super) fn ignore_press(&mut self) {
-        self.close();
+        self.out.clear();
+        (self.is_open, self.has_button) = (false, false);
         self.is_stale = true;
+    }
+
+    /// The pen's samples do not count now. Returns the one to send if the session has it near; what
+    /// is pressed is not sent until it is released.
+    pub(super) fn withdraw(&mut self) -> Option<PenSample> {
+        let is_near = self.is_sent_near;
+        let is_stale = self.is_stale;
+        self.forget();
+        self.is_stale |= is_stale;
+        is_near.then(|| self.now.leaving())
     }
 
     /// The session has the pen no more; what is pressed is not sent until it is released.
@@ -185,7 +199,6 @@ impl Pen {
         }
         self.is_stale &= self.now.buttons != 0;
         if !self.is_stale {
-            self.is_sent_near = true;
             self.out.push_back(self.now);
         }
     }
@@ -241,12 +254,17 @@ impl App<'_> {
         !self.menus.is_open() && !self.pointing.capture.is_on() && self.client.lock().takes_pen()
     }
 
-    /// Sends the samples of a batch, every one.
+    /// Sends the samples of a batch, every one. While a menu is open or the pointer is captured,
+    /// the session has no pen.
     pub(super) fn flush_pen(&mut self) {
-        while let Some(sample) = self.pointing.pen.take() {
-            if self.pen_draws() {
-                self.send(InputEvent::Pen(sample));
+        if !self.pen_draws() {
+            if let Some(leaves) = self.pointing.pen.withdraw() {
+                self.send(InputEvent::Pen(leaves));
             }
+            return;
+        }
+        while let Some(sample) = self.pointing.pen.take() {
+            self.send(InputEvent::Pen(sample));
         }
     }
 }
@@ -341,6 +359,45 @@ mod tests {
         pen.forget();
         pen.handle_leave();
         assert_eq!(taken(&mut pen), [], "the session has it no more");
+    }
+
+    #[test]
+    fn a_press_on_a_menu_is_not_sent() {
+        for driver in ["wayland", "x11"] {
+            let mut pen = Pen::new(driver);
+            // SDL tells of the pen, and then of the mouse that it makes of it.
+            move_to(&mut pen, 1, 1.0, 1.0);
+            pen.handle_button(1, TIP, true, Some((64, 64)));
+            pen.ignore_press();
+            assert_eq!(taken(&mut pen), [], "{driver}");
+            pen.handle_button(1, TIP, false, Some((64, 64)));
+            let hovers = PenSample { x: 64, y: 64, near: true, ..PenSample::default() };
+            assert_eq!(taken(&mut pen), [hovers], "{driver}");
+        }
+    }
+
+    #[test]
+    fn a_pen_that_counts_no_more_leaves_the_session_once() {
+        let mut pen = Pen::new("wayland");
+        move_to(&mut pen, 1, 1.0, 1.0);
+        assert_eq!(pen.withdraw(), None, "the session has not heard of it");
+        pen.handle_button(1, TIP, true, Some((64, 64)));
+        pen.handle_button(1, TIP, false, Some((64, 64)));
+        pen.handle_button(1, TIP, true, Some((64, 64)));
+        let pressed = *taken(&mut pen).last().expect("a press");
+        assert_eq!(pressed.buttons, 1);
+        move_to(&mut pen, 1, 2.0, 1.0);
+        let leaves = PenSample { x: 128, ..pressed }.leaving();
+        assert_eq!(pen.withdraw(), Some(leaves));
+        assert_eq!((pen.withdraw(), taken(&mut pen)), (None, vec![]));
+        // It counts again, and what is still pressed does not.
+        move_to(&mut pen, 1, 3.0, 1.0);
+        assert_eq!(taken(&mut pen), []);
+        pen.handle_leave();
+        assert_eq!(taken(&mut pen), [], "it has left already");
+        move_to(&mut pen, 1, 4.0, 1.0);
+        pen.handle_leave();
+        assert_eq!(taken(&mut pen).len(), 1 + 1, "within one batch");
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 use sdl3::event::EventSender;
 use sdl3::mouse::{MouseButton, MouseUtil};
-use thinc_protocol::gamma::GammaTable;
 use thinc_protocol::viewer::InputEvent;
 use thinc_viewer_core::CursorPixels;
 
@@ -16,6 +15,7 @@ use super::modified_buttons::{GrabbedPointer, ModifiedButtons};
 use super::panes::Windows;
 use super::pen::Pen;
 use super::pointer::{Finger, Pointer};
+use crate::shown_by::CursorColors;
 
 /// A point in a window: the window's number, and SDL's coordinates.
 pub(super) type Point = (u32, f32, f32);
@@ -46,13 +46,17 @@ impl Pointing {
     }
 
     /// The session's cursor has a new image.
-    pub(super) fn set_cursor(&mut self, image: &CursorPixels) {
+    pub(super) fn set_cursor(&mut self, image: CursorPixels) {
         self.cursor.set_image(&self.mouse, image);
     }
 
-    /// Its colours are shown as others, or as they are.
-    pub(super) fn set_cursor_gamma(&mut self, gamma: Option<&GammaTable>) {
-        self.cursor.set_gamma(&self.mouse, gamma);
+    /// Its colours are shown like this.
+    pub(super) fn set_cursor_gamma(&mut self, colors: &CursorColors<'_>) {
+        match colors {
+            CursorColors::Plain => self.cursor.set_gamma(&self.mouse, None),
+            CursorColors::By(table) => self.cursor.set_gamma(&self.mouse, Some(table)),
+            CursorColors::Kept => {}
+        }
     }
 
     /// The session shows or hides its cursor.

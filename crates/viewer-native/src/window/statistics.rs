@@ -133,6 +133,7 @@ fn text(state: &State) -> String {
 fn wrap(text: &mut String, words: &str) {
     let mut column = 0;
     for word in words.split(' ') {
+        let word = shortened(word);
         let length = word.chars().count();
         if column > 0 && column + 1 + length > REASON_CHARS_MAX {
             text.push('\n');
@@ -141,7 +142,7 @@ fn wrap(text: &mut String, words: &str) {
             text.push(' ');
             column += 1;
         }
-        text.push_str(word);
+        text.push_str(&word);
         column += length;
     }
     text.push('\n');
@@ -202,6 +203,9 @@ mod tests {
         wrap(&mut text, words);
         assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= 60), "{text}");
         assert_eq!(text.trim_end().replace('\n', " "), words);
+        text.clear();
+        wrap(&mut text, &"x".repeat(1000));
+        assert_eq!(text, format!("{}…\n", "x".repeat(60)));
     }
 
     #[test]
