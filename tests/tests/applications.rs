@@ -123,6 +123,10 @@ fn a_keystroke_in_xterm_costs_little() -> Outcome {
     let mut desktop = Desktop::start("echo", "800x600", &["xterm", "-e", "cat"])?;
     desktop.settle_once_drawn()?;
     desktop.viewer.say("move 200 200")?;
+    // Told once, two seconds after the session's start.
+    wait_for("it is known what draws 3D programs", EVENT_TIMEOUT, || {
+        desktop.stats().ok()?["graphics"].is_string().then_some(())
+    })?;
     desktop.settle()?;
     // All bytes received, including the answers to the barriers of the waits.
     let received = |desktop: &mut Desktop| -> Result<u64, Error> {

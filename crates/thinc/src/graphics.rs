@@ -58,6 +58,7 @@ const X_REFUSES: &str = "thinc: no DRI3, cannot use Option \"RenderNode\"";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Report {
+    /// A frame.
     Drawn {
         /// What the renderer calls itself.
         renderer: String,
