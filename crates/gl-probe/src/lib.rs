@@ -49,8 +49,6 @@ enum Library {
 pub struct Renderer {
     /// By its own words (`GL_RENDERER`).
     pub name: String,
-    /// Likewise (`GL_VERSION`).
-    pub version: String,
     /// By libEGL, since libGL does not work, and why; most programs need that.
     pub without_glx: Option<String>,
 }
@@ -165,10 +163,8 @@ impl Server {
         // SAFETY: the context is this thread's, and the addresses are those that its library has.
         let functions =
             unsafe { glow::Context::from_loader_function_cstr(|name| gl.get_proc_address(name)) };
-        // SAFETY: every version has these two strings.
-        let [name, version] = unsafe {
-            [glow::RENDERER, glow::VERSION].map(|what| functions.get_parameter_string(what))
-        };
+        // SAFETY: every version has this string.
+        let name = unsafe { functions.get_parameter_string(glow::RENDERER) };
         // Twice: the second frame needs a second buffer, or waits for the first.
         for wanted in [[255, 0, 255], [0, 255, 0]] {
             let found = draw_colour(&functions, wanted);
@@ -183,7 +179,7 @@ impl Server {
             (self.functions.XSync)(self.display.as_ptr(), 0);
         }
         match X_ERROR.load(Ordering::Relaxed) {
-            0 => Ok(Renderer { name, version, without_glx: None }),
+            0 => Ok(Renderer { name, without_glx: None }),
             code => Err(ProbeError::X(name, code)),
         }
     }

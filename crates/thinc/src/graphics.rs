@@ -77,7 +77,7 @@ pub(crate) fn probe(options: &GlProbe) -> ExitCode {
         yield_to_others();
     }
     let report = match thinc_gl_probe::draw() {
-        Ok(Renderer { name, without_glx, .. }) => Report::Drawn { renderer: name, without_glx },
+        Ok(Renderer { name, without_glx }) => Report::Drawn { renderer: name, without_glx },
         Err(error) => Report::Failed(error.to_string()),
     };
     print(&serde_json::to_string(&report).expect("strings are JSON"));

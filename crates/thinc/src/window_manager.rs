@@ -134,7 +134,7 @@ const MANAGERS: [&str; 60] = [
 ];
 
 /// Programs that run another one, which their arguments name.
-const RUNNERS: [&str; 14] = [
+const RUNNERS: [&str; 15] = [
     "Xsession",
     "bash",
     "dash",
@@ -148,6 +148,7 @@ const RUNNERS: [&str; 14] = [
     "sh",
     "ssh-agent",
     "timeout",
+    "vglrun",
     "zsh",
 ];
 
@@ -225,6 +226,7 @@ mod tests {
             &["sh", "-c", "export A=b; exec mutter --x11"],
             &["/usr/bin/dbus-run-session", "--", "/usr/bin/mate-session"],
             &["env", "A=b", "i3"],
+            &["/opt/VirtualGL/bin/vglrun", "-d", "egl", "startxfce4"],
         ] {
             assert!(brings(words), "{words:?}");
         }
