@@ -144,6 +144,20 @@ impl Session {
     /// Tells the viewers of a frame, if this record ends one.
     #[inline]
     pub(super) fn count_frame(&mut self, record: &DrawRecord, now: Micros) {
+        let frames = &self.frame_records;
+        let is_part = match record.kind {
+            RecordKind::Draw { hint: DrawHint::Image, .. } => true,
+            RecordKind::Copy { .. } => !frames.pixmaps.is_empty(),
+            _ => frames.copying.is_some(),
+        };
+        if is_part {
+            self.count_frame_part(record, now);
+        }
+    }
+
+    /// The same for what may be part of a frame; few records are.
+    #[inline(never)]
+    fn count_frame_part(&mut self, record: &DrawRecord, now: Micros) {
         let Session { frame_records: frames, viewers, .. } = self;
         frames.begin(record.op);
         match record.kind {
@@ -159,7 +173,7 @@ impl Session {
                     });
                 }
             }
-            RecordKind::Copy { src, dst, rect, dx, dy, .. } if !frames.pixmaps.is_empty() => {
+            RecordKind::Copy { src, dst, rect, dx, dy, .. } => {
                 frames.take_copy(record.op, src, dst, &rect, (dx, dy));
             }
             _ => {}
