@@ -10,6 +10,7 @@ usage() {
     cat >&2 <<'USAGE'
 packaging/build.sh --version VERSION --programs DIR --driver FILE --manuals DIR --notices DIR
     --output DIR [--debug-symbols]
+FILE is thinc_drv.so, beside which is libvgltrans_thinc.so.
 USAGE
     exit 2
 }
@@ -57,7 +58,7 @@ install -D -m 644 "$send/nemo.nemo_action" "$tree/send/nemo/actions/thinc-send.n
 install -D -m 644 "$send/kio.desktop" "$tree/send/kio/servicemenus/thinc-send.desktop"
 install -D -m 644 "$send/action.desktop" "$tree/send/file-manager/actions/thinc-send.desktop"
 install -D -m 644 "$send/nautilus.py" "$tree/send/nautilus-python/extensions/thinc-send.py"
-cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
+cp "$programs/thinc" "$programs/thinc-view" "$driver" "${driver%/*}/libvgltrans_thinc.so" "$tree/"
 
 # The top entry of the changelog is the coming release, or this one.
 sed --in-place "1s/(.*)/($version)/" "$tree/debian/changelog"

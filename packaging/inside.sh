@@ -93,6 +93,8 @@ for file in /usr/bin/thinc /usr/bin/thinc-view /usr/lib/thinc/thinc_drv.so \
     /usr/share/doc/thinc-desktop-viewer/third-party-notices.gz; do
     [[ -s $file ]] || fail "$file is not there"
 done
+compgen -G '/usr/lib/*-linux-gnu*/libvgltrans_thinc.so' >/dev/null ||
+    fail "VirtualGL does not find its plugin"
 ok "files are where Debian looks for them"
 [[ $(dpkg-query -W -f '${Depends}' "${ours[0]}") == *xorg-video-abi-[0-9]* ]] ||
     fail "the driver names no ABI"

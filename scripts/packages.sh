@@ -7,12 +7,12 @@
 # "package|command" is also satisfied by the command alone, so that a compiler or a Node from
 # elsewhere is left as it is.
 
-# The driver is compiled against the distribution's X server. SDL is compiled from its crate and
-# opens these libraries when it starts, so the headers of all that it may use have to be there.
-# The broker is linked with libpam.
+# The driver is compiled against the distribution's X server; the plugin for VirtualGL is an X client.
+# SDL is compiled from its crate and opens these libraries when it starts, so the headers of all that
+# it may use have to be there. The broker is linked with libpam.
 packages_native=(
     gcc g++ make libc6-dev pkg-config "cmake|cmake" "nasm|nasm" git
-    xserver-xorg-dev
+    xserver-xorg-dev libxcb1-dev libxcb-shm0-dev libxcb-xv0-dev
     libx11-dev libxext-dev libxcursor-dev libxi-dev libxfixes-dev libxrandr-dev libxss-dev
     libxtst-dev libxkbcommon-dev libwayland-dev wayland-protocols libdecor-0-dev
     libegl-dev libgl-dev

@@ -46,6 +46,7 @@ import { QualityChoice } from "./ui/quality";
 import { type Question, Questions } from "./ui/questions";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
+import { StereoChoice } from "./ui/stereo";
 import { Transfers } from "./ui/transfers";
 
 /**
@@ -198,6 +199,9 @@ function handleMessage(message: FromEngine): void {
     case "offers":
       setOffers(message.offers);
       break;
+    case "stereoSeen":
+      stereo.setSeen();
+      break;
     case "soundArrived":
       sound.arrived();
       break;
@@ -276,6 +280,7 @@ async function startEngine(secret: string): Promise<void> {
     persistCache: new URLSearchParams(location.search).get("keep") === "yes",
     clipboard: clipboardPolicy,
     quality: quality.chosen,
+    stereo: stereo.chosen,
     ...(tab && { tab }),
   };
   if (worker) {
@@ -336,6 +341,7 @@ function setOffers(offers: Offers | undefined): void {
   sound.setOffered(offers?.sound === true);
   microphone.setOffered(offers?.microphone === true);
   quality.setOffered(offers?.quality);
+  stereo.setOffered(offers?.stereo);
   input.setTakesPens(offers?.pens === true);
   channels.setOffers(offers);
 }
@@ -420,6 +426,7 @@ const SHORTCUTS: Readonly<Record<string, () => void>> = {
   KeyP: () => input.capture.toggle(),
   KeyS: toggleStatistics,
   KeyV: () => sound.toggleMute(),
+  KeyW: () => stereo.chooseNext(),
   Comma: () => sound.changeVolume(-1),
   Period: () => sound.changeVolume(1),
 };
@@ -513,6 +520,7 @@ const channels: Channels = new Channels({
     Sharing: entry("Sharing"),
     Copying: entry("Copying"),
     Quality: entry("Quality"),
+    Stereo: entry("Stereo"),
   },
   sound: () => sound.side,
   microphone: () => microphone.side,
@@ -520,6 +528,7 @@ const channels: Channels = new Channels({
   printing: () => printing.side,
   copying: () => copying.side,
   quality: () => quality.chosen,
+  stereo: () => stereo.chosen,
 });
 const copying = new CopyingChoice(
   element<HTMLSelectElement>("menu-clipboard"),
@@ -530,6 +539,14 @@ const quality = new QualityChoice({
   select: element<HTMLSelectElement>("menu-quality"),
   exact: element<HTMLButtonElement>("menu-exact"),
   named: new URLSearchParams(location.search).get("quality"),
+  send: (message) => send(message),
+  notice: (words) => notice.show(words),
+  changed: () => channels.changed(),
+});
+const stereo = new StereoChoice({
+  entry: element("entry-stereo"),
+  select: element<HTMLSelectElement>("menu-stereo"),
+  named: new URLSearchParams(location.search).get("stereo"),
   send: (message) => send(message),
   notice: (words) => notice.show(words),
   changed: () => channels.changed(),

@@ -11,7 +11,7 @@
 /* Raise the version with any change of a size, an offset or a meaning below. The driver refuses
  * every other version with an error message. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 7u
+#define THINC_ABI_VERSION 8u
 
 /* ---- the ring memfd -----------------------------------------------------------------------------
  *      0  header: constants, positions, counters, geometry, video ports   one page
@@ -44,13 +44,15 @@
 
 /* ---- the video memfd: two buffers for each port, frame n in buffer n % 2 ------------------------
  * Planes as in section 9 of doc/protocol.md: luma, blue, red, one after another, rows without gaps,
- * whatever format the X client sent. The file is sparse: only ports that play take memory. */
+ * whatever format the X client sent. The right eye's picture of a stereo frame: 4 bytes a pixel
+ * (blue, green, red, undefined), rows without gaps. The file is sparse: only ports that play take
+ * memory. */
 #define THINC_VIDEO_PORTS 16u
 #define THINC_VIDEO_EDGE_MAX 8192u
 /* Largest distance of a place's corner from the origin, and its longest edge. */
 #define THINC_VIDEO_PLACE_MAX 32768
 #define THINC_VIDEO_BUFFERS 2u
-#define THINC_VIDEO_BUFFER_BYTES 134217728u /* 8192 x 8192 of 4:2:2 */
+#define THINC_VIDEO_BUFFER_BYTES 134217728u /* 8192 x 8192 of 4:2:2, or 8192 x 4096 pixels */
 
 struct thinc_output {
     int32_t x, y;           /* in the screen */
@@ -94,6 +96,8 @@ struct thinc_video {
 enum thinc_video_layout {
     THINC_VIDEO_420 = 0, /* colour at half the width and height, rounded up */
     THINC_VIDEO_422 = 1, /* colour at half the width */
+    /* The right eye's pixels; the framebuffer has the left eye's. Their image is that of one eye. */
+    THINC_VIDEO_RIGHT_EYE = 2,
 };
 
 struct thinc_header {
@@ -117,7 +121,8 @@ struct thinc_header {
     uint32_t reader_sleeping;
     /* 1: also publish ops on pixmaps, and PIXMAP_CREATE and PIXMAP_DESTROY */
     uint32_t want_offscreen;
-    /* 1: also copy the samples of recorded XVideo frames to the video memfd */
+    /* 1: also copy the samples of recorded XVideo frames, and the right eye's pixels of stereo
+     * frames, to the video memfd */
     uint32_t want_video;
     /* Ticks a second of the clock of frames, THINC_FRAME_RATE_MIN to _MAX; 0 counts as the most.
      * Other values count as the nearest of these. */
@@ -219,6 +224,9 @@ enum thinc_hint {
     THINC_IMAGE = 4, /* every pixel of the rect was sent by an X client */
     THINC_COMPOSITE = 5,
     THINC_VIDEO = 6, /* every pixel of the rect belongs to the frame: see thinc_record */
+    /* As THINC_IMAGE, and the picture for the left eye. The right eye's, of the same place, is the
+     * port's frame: see thinc_record. */
+    THINC_STEREO = 7,
 };
 
 /* The next record belongs to the same op. */
@@ -245,7 +253,8 @@ struct thinc_record {
      * seq. VIDEO_STOPPED: port. DRAW with THINC_VIDEO: port | enum thinc_video_layout << 8; then
      * width | height << 16 of the image, of the crop (which is inside the image), and of the place,
      * to all of which the crop is scaled. `src` is the crop's corner, x | y << 16; dx and dy are
-     * the place's corner in dst. */
+     * the place's corner in dst. DRAW with THINC_STEREO: the same of each eye's image, with
+     * THINC_VIDEO_RIGHT_EYE and a place as large as the crop. */
     uint32_t arg[4];
 };
 

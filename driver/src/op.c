@@ -233,7 +233,7 @@ struct op *op_begin_clipped(struct op *op) {
     if (op->drawn.coarse) {
         /* The boxes include pixels that were not drawn. */
         if (op->hint == THINC_SOLID || op->hint == THINC_PATTERN || op->hint == THINC_IMAGE ||
-            op->hint == THINC_VIDEO)
+            op->hint == THINC_VIDEO || op->hint == THINC_STEREO)
             op->hint = THINC_OTHER;
         if (op->alpha == THINC_FLAG_OPAQUE)
             op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA);

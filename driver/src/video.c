@@ -1,7 +1,8 @@
 /* Path 1/13: from X clients' XVideo requests, to op.c.
  * An adaptor with 16 ports for YV12, I420, NV12, YUY2 and UYVY. Each frame is drawn into the
  * framebuffer by video_convert.c, clipped by X, and recorded as VIDEO; video_slot.c passes its
- * samples to the session if the session requests them. Knows pixel formats; never codecs. */
+ * samples to the session if the session requests them. A sixth format is a frame of a program that
+ * draws for two eyes (video_stereo.c). Knows pixel formats; never codecs. */
 #include "video.h"
 
 #include <stdlib.h>
@@ -21,11 +22,17 @@
 static int query_image(ScrnInfoPtr scrn, int id, unsigned short *w, unsigned short *h, int *pitches,
                        int *offsets) {
     int width = *w < FRAME_MAX ? *w : FRAME_MAX, height = *h < FRAME_MAX ? *h : FRAME_MAX;
-    width = (width + 1) & ~1;
+    if (id != FOURCC_STEREO)
+        width = (width + 1) & ~1;
     if (offsets)
         offsets[0] = 0;
     int size;
-    if (id == FOURCC_NV12) {
+    if (id == FOURCC_STEREO) {
+        height = (height + 1) & ~1;
+        if (pitches)
+            pitches[0] = width * 4;
+        size = width * 4 * height;
+    } else if (id == FOURCC_NV12) {
         height = (height + 1) & ~1;
         int row = (width + 3) & ~3;
         if (pitches)
@@ -97,8 +104,6 @@ static struct frame frame_of(int id, const uint8_t *buffer, unsigned short width
 /* The window of each port's last frame; 0: none yet. */
 static XID windows[PORTS];
 
-static uint32_t pair(int low, int high) { return (uint32_t)low | (uint32_t)high << 16; }
-
 static uint32_t layout_of(const struct frame *f) {
     return f->u.height == f->y.height && f->y.height > 1 ? THINC_VIDEO_422 : THINC_VIDEO_420;
 }
@@ -165,6 +170,24 @@ static bool convert(const struct picture *p, bool draw) {
     return true;
 }
 
+/* The port shows a frame in this window already, as slot_goes_on() says. From now on it does. */
+static bool continues(uint32_t port, DrawablePtr drawable) {
+    bool goes_on = windows[port] == drawable->id && ring_attached() && slot_goes_on(port);
+    windows[port] = drawable->id;
+    return goes_on;
+}
+
+/* Both eyes' pictures are drawn in the size they have, and no pixel is outside them. */
+static int put_stereo(struct stereo_frame *stereo, RegionPtr clip, DrawablePtr drawable) {
+    struct place src = stereo->src, dst = stereo->dst;
+    if (src.width != dst.width || src.height != dst.height || src.x < 0 || src.y < 0 ||
+        src.width > stereo->width - src.x || src.height > stereo->height - src.y)
+        return BadMatch;
+    stereo->goes_on = continues(stereo->port, drawable);
+    stereo_put(stereo, clip, drawable);
+    return Success;
+}
+
 /* ---- the adaptor ----------------------------------------------------------------------------- */
 static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, short drw_y,
                      short src_w, short src_h, short drw_w, short drw_h, int id,
@@ -174,6 +197,15 @@ static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, sh
         src_h < 1 || drw_w < 1 || drw_h < 1)
         return Success;
     struct place src = {src_x, src_y, src_w, src_h}, dst = {drw_x, drw_y, drw_w, drw_h};
+    if (id == FOURCC_STEREO) {
+        struct stereo_frame stereo = {.port = (uint32_t)(uintptr_t)data,
+                                      .pixels = buffer,
+                                      .width = width,
+                                      .height = height / 2,
+                                      .src = src,
+                                      .dst = dst};
+        return put_stereo(&stereo, clip, drawable);
+    }
     struct picture picture = {.src = src, .dst = dst};
     struct frame *frame = &picture.frame;
     *frame = frame_of(id, buffer, (unsigned short)width, (unsigned short)height);
@@ -181,8 +213,7 @@ static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, sh
     prepare(&picture, clip);
 
     uint32_t port = (uint32_t)(uintptr_t)data;
-    bool goes_on = windows[port] == drawable->id && ring_attached() && slot_goes_on(port);
-    windows[port] = drawable->id;
+    bool goes_on = continues(port, drawable);
     /* A paused player draws its picture again and again. That is rest: it is recorded once, and
      * viewers get it exactly. Of a picture that differs only the part above the first difference
      * is converted twice. */
@@ -193,10 +224,10 @@ static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, sh
         if (is_presentable(frame, src, dst.x + op->off_x, dst.y + op->off_y)) {
             op->hint = THINC_VIDEO;
             op->arg[0] = port | layout_of(frame) << 8;
-            op->arg[1] = pair(width, height);
-            op->arg[2] = pair(src.width, src.height);
-            op->arg[3] = pair(dst.width, dst.height);
-            op->src = pair(src.x, src.y);
+            op->arg[1] = video_pair(width, height);
+            op->arg[2] = video_pair(src.width, src.height);
+            op->arg[3] = video_pair(dst.width, dst.height);
+            op->src = video_pair(src.x, src.y);
             op->dx = dst.x + op->off_x;
             op->dy = dst.y + op->off_y;
         } else {
@@ -245,8 +276,28 @@ static void best_size(ScrnInfoPtr scrn, Bool motion, short vid_w, short vid_h, s
     *h = (unsigned)(drw_h > 0 ? drw_h : 0);
 }
 
-static XF86ImageRec images[] = {XVIMAGE_YV12, XVIMAGE_I420, XVIMAGE_NV12, XVIMAGE_YUY2,
-                                XVIMAGE_UYVY};
+static XF86ImageRec images[] = {
+    XVIMAGE_YV12,
+    XVIMAGE_I420,
+    XVIMAGE_NV12,
+    XVIMAGE_YUY2,
+    XVIMAGE_UYVY,
+    {
+        .id = FOURCC_STEREO,
+        .type = XvRGB,
+        .byte_order = LSBFirst,
+        .guid = {'T', 'S', 'R', '0'},
+        .bits_per_pixel = 32,
+        .format = XvPacked,
+        .num_planes = 1,
+        .depth = 24,
+        .red_mask = 0xff0000,
+        .green_mask = 0xff00,
+        .blue_mask = 0xff,
+        .component_order = {'B', 'G', 'R', 'X'},
+        .scanline_order = XvTopToBottom,
+    },
+};
 static XF86VideoEncodingRec encoding = {0, "XV_IMAGE", FRAME_MAX, FRAME_MAX, {1, 1}};
 static XF86VideoFormatRec formats[] = {{24, TrueColor}, {32, TrueColor}};
 

@@ -188,6 +188,13 @@ bool slot_goes_on(uint32_t port) {
     return block->playing && (wanted() ? block->serial != 0 : slots.port[port].room == 0);
 }
 
+const uint8_t *slot_pixels(uint32_t port, size_t bytes) {
+    uint32_t serial = block_of(port)->serial;
+    if (serial == 0 || bytes > slots.port[port].room)
+        return NULL;
+    return slots.port[port].base + serial % THINC_VIDEO_BUFFERS * BUFFER_BYTES;
+}
+
 void slot_stop(uint32_t port) {
     if (!ring_attached())
         return;

@@ -31,7 +31,7 @@ use thinc_protocol::sound::{
     SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
 };
 use thinc_protocol::video::{
-    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::{CacheOffer, Early, Input, InputEvent, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -104,7 +104,7 @@ pub fn draw_record(input: &[u8]) {
     }
 }
 
-/// One record of each kind, with a rectangle that fits.
+/// One record of each kind, with a rectangle that fits, and of each kind of frame.
 pub fn draw_record_seeds() -> Vec<Vec<u8>> {
     (1..=13u8)
         .map(|kind| {
@@ -115,7 +115,24 @@ pub fn draw_record_seeds() -> Vec<Vec<u8>> {
             }
             bytes
         })
+        .chain([6, 7].map(|hint| frame_record(hint, if hint == 6 { 1 } else { 2 })))
         .collect()
+}
+
+/// A drawing of a frame of XVideo, or of a stereo frame, with this hint and layout.
+fn frame_record(hint: u8, layout: u32) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_BYTES];
+    (bytes[8], bytes[10]) = (1, hint);
+    let size = 16 | 16 << 16;
+    for (at, value) in [(24, 8), (28, 8), (32, 24), (36, 24), (40, 8), (44, 8)].into_iter().chain([
+        (48, 3 | layout << 8),
+        (52, size),
+        (56, size),
+        (60, size),
+    ]) {
+        bytes[at..at + 4].copy_from_slice(&u32::to_ne_bytes(value));
+    }
+    bytes
 }
 
 /// The first frame of a connection and its answer.
@@ -220,6 +237,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Resync,
         ViewerMessage::PictureQuality(PictureQuality::Low),
         ViewerMessage::ExactFrame,
+        ViewerMessage::Stereo(true),
         ViewerMessage::Share(Share {
             request: 1,
             action: ShareAction::Invite(Invite {
@@ -366,6 +384,7 @@ pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
         VideoCommand::Init {
             id: 3,
             codec: Codec::H264,
+            eye: Eye::Left,
             source: source(64, 36),
             place: Rect::at(-10, 4, 50, 40),
         },
@@ -374,10 +393,20 @@ pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
         VideoCommand::Init {
             id: 4,
             codec: Codec::None,
+            eye: Eye::Left,
             source: source(4, 4),
             place: Rect::at(0, 0, 64, 64),
         },
         next(4, 3_000, plain),
+        VideoCommand::Init {
+            id: 5,
+            codec: Codec::H264,
+            eye: Eye::Right,
+            source: source(32, 16),
+            place: Rect::at(0, 0, 32, 16),
+        },
+        next(5, 3_000, FrameData::Coded { keyframe: true, data: &[7, 0, 0, 1, 0x65] }),
+        next(5, 3_500, FrameData::Pixels { data: &[0x60; 32 * 16 * 4] }),
         VideoCommand::Move { id: 3, x: 2, y: -3 },
         VideoCommand::PlaceSize { id: 3, size: Size { width: 40, height: 64 } },
         VideoCommand::SourceSize { id: 3, source: source(32, 32) },

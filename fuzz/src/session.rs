@@ -264,7 +264,7 @@ impl Shell {
         }
     }
 
-    /// A port shows a frame, and an area changes, so that video streams exist.
+    /// Ports show a frame and a stereo frame, and an area changes, so that video streams exist.
     fn play(&mut self) {
         self.newest_op += 1;
         let (place, size) = (Rect::at(20, 20, 160, 120), Size { width: 160, height: 120 });
@@ -275,15 +275,22 @@ impl Shell {
             crop: size.rect(),
             place,
         };
-        let rect = place.intersect(&self.session.size().rect());
-        if !rect.is_empty() {
-            let kind =
-                RecordKind::Draw { dst: DrawableId::SCREEN, rect, hint, alpha: Alpha::Opaque };
-            self.record(&DrawRecord { op: self.newest_op, more: false, window: 1, kind });
-        }
+        self.draw_frame(place, hint);
+        self.newest_op += 1;
+        let place = place.translate(170, 10);
+        self.draw_frame(place, DrawHint::Stereo { port: 2, size, crop: size.rect(), place });
         let kind = RecordKind::Idle;
         self.record(&DrawRecord { op: self.newest_op, more: false, window: 0, kind });
         self.session.handle_video_areas(self.viewer, &[Rect::at(0, 200, 400, 300)], self.now);
+    }
+
+    fn draw_frame(&mut self, place: Rect, hint: DrawHint) {
+        let rect = place.intersect(&self.session.size().rect());
+        if !rect.is_empty() {
+            let (dst, alpha) = (DrawableId::SCREEN, Alpha::Opaque);
+            let kind = RecordKind::Draw { dst, rect, hint, alpha };
+            self.record(&DrawRecord { op: self.newest_op, more: false, window: 1, kind });
+        }
     }
 
     /// As `acknowledge`, but the viewer may have been removed.

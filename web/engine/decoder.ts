@@ -21,6 +21,8 @@ import {
   PICTURE_QUALITIES,
   type PictureQuality,
   type ShareAction,
+  STEREO_MODES,
+  type StereoMode,
   type TouchPhase,
   type VideoStats,
 } from "./messages";
@@ -108,6 +110,9 @@ interface Exports extends MemoryExports, EventExports, FileExports, AttemptExpor
   viewer_choose_quality(byte: number): void;
   viewer_exact_frame(): number;
   viewer_takes_quality(): number;
+  viewer_choose_stereo(mode: number): void;
+  viewer_takes_stereo(): number;
+  viewer_has_seen_stereo(): number;
   viewer_opening(opening: number): void;
   viewer_h264(supported: number): void;
   viewer_datagrams(supported: number): void;
@@ -524,6 +529,16 @@ export class Decoder {
     return this.calls.viewer_takes_quality() !== 0;
   }
 
+  /** How stereo programs are shown from now on, also on later connections. */
+  chooseStereo(mode: StereoMode): void {
+    this.calls.viewer_choose_stereo(STEREO_MODES.indexOf(mode));
+  }
+
+  /** Whether a stereo program was shown in this connection. */
+  get hasSeenStereo(): boolean {
+    return this.calls.viewer_has_seen_stereo() !== 0;
+  }
+
   /** What the next connection does where the session is shown elsewhere; before each `open`. */
   opening(opening: Opening): void {
     this.calls.viewer_opening(["reconnects", "opens", "takes over", "joins"].indexOf(opening));
@@ -655,6 +670,7 @@ export class Decoder {
       printing,
       quality: this.takesQuality,
       pens: this.calls.viewer_takes_pens() !== 0,
+      stereo: this.calls.viewer_takes_stereo() !== 0,
     };
   }
 

@@ -35,6 +35,7 @@ import { Queries } from "./queries";
 import { SavedState } from "./saved";
 import { Sizing } from "./sizing";
 import { EngineSound } from "./sound";
+import { EngineStereo } from "./stereo";
 import { EngineVideo } from "./video";
 
 export class Engine {
@@ -57,6 +58,7 @@ export class Engine {
   private readonly input: EngineInput;
   private readonly clipboard: EngineClipboard;
   private readonly quality = new EngineQuality((call) => this.withDecoder(call));
+  private readonly stereo: EngineStereo;
   private readonly files: EngineFiles;
   private readonly queries: Queries;
 
@@ -94,6 +96,7 @@ export class Engine {
     });
     this.clipboard = new EngineClipboard(post, (call) => this.withDecoder(call));
     this.files = new EngineFiles(post, (call) => this.withDecoder(call));
+    this.stereo = new EngineStereo(post, (call) => this.withDecoder(call));
   }
 
   /** Handles one message of the page. Never throws; errors are posted. */
@@ -145,6 +148,9 @@ export class Engine {
       case "exactFrame":
         this.quality.handle(message);
         break;
+      case "stereo":
+        this.stereo.choose(message.mode);
+        break;
       case "sound":
       case "microphone":
         this.sound ??= new EngineSound(this.post, (call) => this.withDecoder(call));
@@ -175,6 +181,7 @@ export class Engine {
     this.sizing.wanted = message.display;
     this.clipboard.policy = message.clipboard;
     this.quality.chosen = message.quality;
+    this.stereo.chosen = message.stereo;
     this.presentation.start((lost) => choosePresenter(message.canvas, message.presenter, lost));
     this.login = { url: message.logoutUrl, secret: message.secret };
     const session = {
@@ -259,6 +266,7 @@ export class Engine {
       this.video.open(decoder);
       this.clipboard.prepare(decoder);
       this.quality.prepare(decoder);
+      this.stereo.prepare(decoder);
       this.sound?.open(decoder);
       this.files.open(decoder);
       this.input.open(decoder);
@@ -302,6 +310,7 @@ export class Engine {
       this.video.take(decoder);
       this.sound?.take(decoder);
       this.files.take(decoder);
+      this.stereo.take(decoder);
       if (decoder.damaged) this.presentation.schedule();
       this.deadline.set(decoder.deadline());
       this.lifecycle.follow(decoder);

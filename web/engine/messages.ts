@@ -28,6 +28,10 @@ export type PresenterKind = "webgl2" | "2d";
 export const PICTURE_QUALITIES = ["auto", "exact", "high", "medium", "low"] as const;
 export type PictureQuality = (typeof PICTURE_QUALITIES)[number];
 
+/** How stereo programs are shown, as viewer-core's `StereoMode` numbers them. */
+export const STEREO_MODES = ["off", "anaglyph", "side-by-side", "interleaved"] as const;
+export type StereoMode = (typeof STEREO_MODES)[number];
+
 /** Parts of a pixel in a pen's position, as in crates/protocol/src/pen.rs. */
 export const PEN_FRACTION = 64;
 
@@ -81,6 +85,7 @@ export type ToEngine =
       clipboard: ClipboardPolicy;
       /** Of every connection, until the person chooses another. */
       quality: PictureQuality;
+      stereo: StereoMode;
     }
   | { type: "key"; code: number; keysym: number; down: boolean; timeUs: number }
   /** A typed character that no key stands for. */
@@ -122,6 +127,8 @@ export type ToEngine =
   | { type: "clipPolicy"; policy: ClipboardPolicy }
   /** How good moving pictures are from now on, also on later connections. */
   | { type: "pictureQuality"; quality: PictureQuality }
+  /** How stereo programs are shown from now on, also on later connections. */
+  | { type: "stereo"; mode: StereoMode }
   /** For about a second, and until everything was sent once, all is to be lossless. */
   | { type: "exactFrame" }
   /**
@@ -160,6 +167,8 @@ export interface Offers {
   quality: boolean;
   /** It takes pens; else they are mice. */
   pens: boolean;
+  /** It sends the right eye's pictures of stereo programs. */
+  stereo: boolean;
 }
 
 /** A viewer of the session, as the others see it. */
@@ -418,6 +427,8 @@ export type FromEngine =
   | { type: "clipRefused"; why: ClipFailure; bytes: number; limit: number }
   /** What a session that has just answered has for this viewer. */
   | { type: "offers"; offers: Offers }
+  /** A stereo program was shown in this connection. */
+  | { type: "stereoSeen" }
   /** Sound has arrived while the page's audio was suspended. */
   | { type: "soundArrived" }
   /** These programs play now. */

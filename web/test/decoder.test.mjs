@@ -17,6 +17,7 @@ const viewer = new WebAssembly.Module(
 /** The session has a clipboard and sound, and accepts distances. */
 const CAPS = 1 | 8 | 16;
 const QUALITY = 256;
+const STEREO = 1024;
 
 /** A decoder whose session has answered. */
 async function greeted(caps = CAPS) {
@@ -144,6 +145,42 @@ test("choices of quality are sent to a session that takes them, on each connecti
   decoder.chooseQuality("exact");
   assert.equal(decoder.requestExactFrame(), false);
   assert.deepEqual([...decoder.output()], []);
+});
+
+test("the right eye is asked for, and both pictures are shown as one", async () => {
+  const decoder = await greeted(STEREO);
+  assert.equal(decoder.offers.stereo, true);
+  decoder.output();
+  decoder.chooseStereo("anaglyph");
+  decoder.chooseStereo("interleaved");
+  assert.deepEqual([...decoder.output()], [0x1e, 1, 1], "modes differ only in what is shown");
+  assert.equal(decoder.hasSeenStereo, false);
+  const size = { width: 4, height: 2 };
+  const place = { x: 3, y: 2, ...size };
+  const [even, odd] = [Buffer.alloc(16, 16), Buffer.alloc(16, 48)];
+  decoder.bytes(message.geometry(1, 16, 8), 3);
+  const commands = [
+    draw.fill(0, 0, 16, 8, 0xff8040),
+    draw.videoInit(2, 0, size, { x: 0, y: 0, ...size }, place, { right: true }),
+    draw.videoPixels(2, 1, [place], Buffer.concat([even, odd])),
+  ];
+  decoder.bytes(message.update(1, 1, commands), 3);
+  assert.equal(decoder.hasSeenStereo, true);
+  decoder.takeDamage();
+  const pixel = (x, y) => [...decoder.rgba(x, y, 1, 1)].slice(0, 3);
+  const left = [0xff, 0x80, 0x40];
+  assert.deepEqual([pixel(3, 2), pixel(3, 3), pixel(2, 3)], [left, [48, 48, 48], left]);
+  for (const [mode, first, last] of [
+    ["anaglyph", [0xff, 16, 16], [0xff, 16, 16]],
+    ["side-by-side", left, [16, 16, 16]],
+    ["off", left, left],
+  ]) {
+    decoder.output();
+    decoder.chooseStereo(mode);
+    assert.deepEqual([...decoder.takeDamage()], [3, 2, 4, 2], mode);
+    assert.deepEqual([pixel(3, 2), pixel(6, 2)], [first, last], mode);
+  }
+  assert.ok(Buffer.from(decoder.output()).includes(Buffer.from([0x1e, 1, 0])));
 });
 
 test("samples of a pen are sent to a session that takes them", async () => {

@@ -17,6 +17,7 @@ const { EngineQuality } = await load("engine/quality.ts");
 const { Queries } = await load("engine/queries.ts");
 const { SavedState } = await load("engine/saved.ts");
 const { Sizing } = await load("engine/sizing.ts");
+const { EngineStereo } = await load("engine/stereo.ts");
 const { EngineVideo } = await load("engine/video.ts");
 
 const time = stopTime();
@@ -375,6 +376,32 @@ test("quality: the last choice is said on every connection, and a change at once
   ]);
   part.prepare(about.decoder);
   assert.deepEqual(about.calls(), [["chooseQuality", "medium"]], "the request was for what moved");
+});
+
+test("stereo: the choice is said on every connection, and a program is told of once", () => {
+  const about = around();
+  const posted = [];
+  const part = new EngineStereo((message) => posted.push(message), about.withDecoder);
+  const receive = (hasSeenStereo) => part.take({ hasSeenStereo });
+  part.prepare(about.decoder);
+  // A session that sends it unasked.
+  receive(true);
+  assert.deepEqual(posted, []);
+  part.choose("anaglyph");
+  receive(false);
+  receive(true);
+  receive(true);
+  assert.deepEqual(posted, [{ type: "stereoSeen" }]);
+  about.connected = false;
+  part.choose("interleaved");
+  assert.deepEqual(about.calls(), [
+    ["chooseStereo", "off"],
+    ["chooseStereo", "anaglyph"],
+  ]);
+  part.prepare(about.decoder);
+  assert.deepEqual(about.calls(), [["chooseStereo", "interleaved"]]);
+  receive(true);
+  assert.equal(posted.length, 2, "of the next connection's too");
 });
 
 test("input: the page is told of distances when that changes", () => {

@@ -60,7 +60,7 @@ function gammaChannel(values) {
 export const message = {
   /**
    * `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files, 256
-   * takes choices of quality.
+   * takes choices of quality, 1024 has stereo.
    */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
@@ -232,9 +232,9 @@ export const draw = {
   recall: (x, y, width, height, slot) =>
     Buffer.concat([Buffer.from([6]), rect(x, y, width, height), varint(slot)]),
   /** `source` and `place` are rectangles; `source` is the shown part of a frame of `size`. */
-  videoInit: (id, codec, size, source, place) =>
+  videoInit: (id, codec, size, source, place, { right = false } = {}) =>
     Buffer.concat([
-      Buffer.from([7]),
+      Buffer.from([right ? 0x87 : 7]),
       varint(id),
       Buffer.from([codec]),
       varint(size.width),
@@ -263,6 +263,17 @@ export const draw = {
       varint(timeUs),
       clipOf(clip),
       Buffer.from([0]),
+      varint(data.length),
+      data,
+    ]),
+  /** Of the right eye: blue, green, red and 0 of each pixel. */
+  videoPixels: (id, timeUs, clip, data) =>
+    Buffer.concat([
+      Buffer.from([7 | (1 << 4)]),
+      varint(id),
+      varint(timeUs),
+      clipOf(clip),
+      Buffer.from([2]),
       varint(data.length),
       data,
     ]),
@@ -499,6 +510,8 @@ function parseMessage(kind, byte, number, signed, rest) {
       return { kind: "pictureQuality", choice: byte() };
     case 0x1d:
       return { kind: "exactFrame" };
+    case 0x1e:
+      return { kind: "stereo", wanted: byte() === 1 };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

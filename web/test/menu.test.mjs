@@ -62,7 +62,10 @@ function listed() {
 
 test("the manual lists every state in the menu's order and words", async () => {
   const { ENTRIES: names, ...say } = await load("ui/entries.ts");
-  const offers = { sound: true, microphone: true, files: true, printing: true, quality: true };
+  const offers = {
+    ...{ sound: true, microphone: true, files: true, printing: true },
+    ...{ quality: true, stereo: true },
+  };
   const none = Object.fromEntries(Object.keys(offers).map((name) => [name, false]));
   const here = { offers, isGuest: false };
   const guest = { offers: none, isGuest: true };
@@ -106,6 +109,11 @@ test("the manual lists every state in the menu's order and words", async () => {
       say.qualityWords(chosen, here),
     ]),
     ["Quality", say.qualityWords("low", guest)],
+    ...["off", "anaglyph", "side-by-side", "interleaved"].map((chosen) => [
+      "Stereo",
+      say.stereoWords(chosen, here),
+    ]),
+    ["Stereo", say.stereoWords("anaglyph", guest)],
   ];
   const said = states.map(([name, { state, why }]) => [name, `${state} — ${why}`]);
   assert.deepEqual(
@@ -140,6 +148,7 @@ test("the manual lists every state in the menu's order and words", async () => {
   for (const words of [say.sharingWords(sharing, away), say.copyingWords("both", away)])
     assert.deepEqual(words, { state: "off", why: "not connected" });
   assert.deepEqual(say.qualityWords("low", away), say.qualityWords("low", here));
+  assert.deepEqual(say.stereoWords("off", away), say.stereoWords("off", here));
 });
 
 test("on a desktop the menu is a line at the top edge, and three in a narrow window", async (t) => {

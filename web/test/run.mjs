@@ -38,6 +38,7 @@ const FILES = [
   "sound",
   "microphone",
   "quality",
+  "stereo",
   "gamma",
   "zoom",
   "monitor",

@@ -1,8 +1,8 @@
-// Keeps the menu's entries, from sound to quality, up to date.
+// Keeps the menu's entries, from sound to stereo, up to date.
 // Path 13/13, beside the pixels: from main.ts' parts and the session's messages, to entry.ts.
 // Knows who has which state; the words are entries.ts'.
 
-import type { Offers, Person, PictureQuality } from "../engine/messages";
+import type { Offers, Person, PictureQuality, StereoMode } from "../engine/messages";
 import {
   type CopyingSide,
   copyingWords,
@@ -17,6 +17,7 @@ import {
   type SoundSide,
   sharingWords,
   soundWords,
+  stereoWords,
 } from "./entries";
 import type { Entry } from "./entry";
 
@@ -28,6 +29,7 @@ export interface ChannelsOptions {
   printing(): PrintingSide;
   copying(): CopyingSide;
   quality(): PictureQuality;
+  stereo(): StereoMode;
 }
 
 export class Channels {
@@ -62,7 +64,8 @@ export class Channels {
   }
 
   private show(): void {
-    const { entries, sound, microphone, files, printing, copying, quality } = this.options;
+    const { entries, sound, microphone, files, printing, copying } = this.options;
+    const { quality, stereo } = this.options;
     const me = this.people.find(({ number }) => number === this.own);
     const isGuest = me !== undefined && me.guest !== 0;
     const situation = { offers: this.offers, isGuest };
@@ -74,6 +77,7 @@ export class Channels {
     entries.Sharing.show(sharingWords({ others, hasControl: me?.control === true }, situation));
     entries.Copying.show(copyingWords(copying(), situation));
     entries.Quality.show(qualityWords(quality(), situation));
+    entries.Stereo.show(stereoWords(stereo(), situation));
   }
 }
 

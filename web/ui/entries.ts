@@ -1,10 +1,10 @@
-// What the menu says of sound, microphone, files, printing, sharing, copying and quality: its
-// entries in this order, each with its state, and why it is so or who has switched it off.
+// What the menu says of sound, microphone, files, printing, sharing, copying, quality and stereo:
+// its entries in this order, each with its state, and why it is so or who has switched it off.
 // Path 13/13, beside the pixels: from channels.ts, to entry.ts. The words are those of
 // crates/viewer-native/src/window/entries.rs; doc/using.md lists both, which tests compare.
 // Knows states and words; never elements.
 
-import type { Offers, PictureQuality } from "../engine/messages";
+import type { Offers, PictureQuality, StereoMode } from "../engine/messages";
 
 /** In the order of the menu. */
 export const ENTRIES = [
@@ -15,6 +15,7 @@ export const ENTRIES = [
   "Sharing",
   "Copying",
   "Quality",
+  "Stereo",
 ] as const;
 export type EntryName = (typeof ENTRIES)[number];
 
@@ -184,4 +185,17 @@ const QUALITIES: Readonly<Record<PictureQuality, string>> = {
 export function qualityWords(chosen: PictureQuality, { offers }: Situation): Words {
   if (offers?.quality === false) return { state: "as it is", why: "this session takes no choice" };
   return { state: chosen, why: QUALITIES[chosen] };
+}
+
+/** How each mode shows two pictures. */
+const STEREO: Readonly<Record<StereoMode, string>> = {
+  off: "only the left eye's picture of stereo programs",
+  anaglyph: "for red-cyan glasses",
+  "side-by-side": "the left eye's picture in the left half",
+  interleaved: "even rows for the left eye, odd rows for the right",
+};
+
+export function stereoWords(chosen: StereoMode, { offers }: Situation): Words {
+  if (offers?.stereo === false) return { state: "off", why: "this session has no stereo" };
+  return { state: chosen, why: STEREO[chosen] };
 }

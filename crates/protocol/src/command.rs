@@ -8,7 +8,7 @@ use thinc_region::{Rect, Region, Size};
 
 use crate::commands::{Commands, Extent};
 use crate::limits::{CACHE_SLOTS_MAX, COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
-use crate::video::{self, FrameData, VideoCommand};
+use crate::video::{self, VideoCommand};
 use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
 /// One display command; it borrows its data from the update.
@@ -188,6 +188,7 @@ impl Command<'_> {
 ///                       3 JPEG: RAW only, 4 residuals, 5 columns)
 ///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the previous BITMAP,
 ///                       none here
+///          VIDEO        bits 4-6: command (`video.rs`); bit 7, with INIT only: the right eye's
 /// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the
 ///          previous rectangle of the command; for the first one: to the corner of the previous
 ///          command's first rectangle if bit 3 is set, otherwise to (0, 0)
@@ -351,10 +352,7 @@ impl<'o> CommandWriter<'o> {
     pub fn video(&mut self, video: &VideoCommand<'_>) {
         video.encode(head::VIDEO, self.out);
         let data = match video {
-            VideoCommand::Next {
-                frame: FrameData::Plain { data, .. } | FrameData::Coded { data, .. },
-                ..
-            } => data,
+            VideoCommand::Next { frame, .. } => frame.data(),
             _ => &[][..],
         };
         self.note(data, || Command::Video(video.without_data()));

@@ -3,7 +3,7 @@
 //! these again. Knows commands; never what encoded data contains.
 
 use crate::command::{Command, CommandWriter};
-use crate::video::{FrameData, VideoCommand};
+use crate::video::VideoCommand;
 
 /// Commands in the order in which they were written.
 #[derive(Clone, Debug, Default)]
@@ -87,13 +87,10 @@ impl Extent {
 /// The command with these data, if it has any.
 fn with_data<'a>(mut command: Command<'a>, all: &'a [u8]) -> Command<'a> {
     match &mut command {
-        Command::Pfill { data, .. }
-        | Command::Bitmap { data, .. }
-        | Command::Raw { data, .. }
-        | Command::Video(VideoCommand::Next {
-            frame: FrameData::Plain { data, .. } | FrameData::Coded { data, .. },
-            ..
-        }) => *data = all,
+        Command::Pfill { data, .. } | Command::Bitmap { data, .. } | Command::Raw { data, .. } => {
+            *data = all
+        }
+        Command::Video(VideoCommand::Next { frame, .. }) => *frame = frame.with_data(all),
         Command::Copy { .. }
         | Command::Sfill { .. }
         | Command::Keep { .. }
@@ -109,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::command::{BitmapDepth, CommandReader, Compression, Encoding};
-    use crate::video::{Codec, SampleLayout, Source};
+    use crate::video::{Codec, Eye, FrameData, SampleLayout, Source};
 
     const SCREEN: Size = Size { width: 100, height: 100 };
 
@@ -138,8 +135,15 @@ mod tests {
             Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 24] },
             Command::Keep { rect, slot: 9 },
             Command::Recall { rect, slot: 9 },
-            Command::Video(VideoCommand::Init { id: 3, codec: Codec::H264, source, place: rect }),
+            Command::Video(VideoCommand::Init {
+                id: 3,
+                codec: Codec::H264,
+                eye: Eye::Right,
+                source,
+                place: rect,
+            }),
             next(FrameData::Plain { layout, data: &[5; 12] }),
+            next(FrameData::Pixels { data: &[4; 32] }),
             next(FrameData::Coded { keyframe: true, data: &[6; 5] }),
             Command::Video(VideoCommand::End { id: 3 }),
         ]

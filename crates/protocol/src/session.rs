@@ -156,6 +156,8 @@ impl SessionCaps {
     pub const QUALITY: u32 = 1 << 8;
     /// Accepts `InputEvent::Pen`.
     pub const PEN: u32 = 1 << 9;
+    /// Accepts `ViewerMessage::Stereo`.
+    pub const STEREO: u32 = 1 << 10;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.

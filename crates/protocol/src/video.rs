@@ -23,6 +23,8 @@ pub enum VideoCommand<'a> {
         id: u16,
         /// Codec of its coded frames.
         codec: Codec,
+        /// Whose picture it is.
+        eye: Eye,
         /// Geometry of its frames.
         source: Source,
         /// The rectangle of the screen to which the source's crop is scaled.
@@ -79,6 +81,17 @@ pub struct Source {
     pub crop: Rect,
 }
 
+/// Which eye sees a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eye {
+    /// The left one, whose picture is the framebuffer: every stream but those of stereo programs.
+    #[default]
+    Left,
+    /// The right one: its frames never become pixels of the framebuffer. Only for a viewer that has
+    /// sent `ViewerMessage::Stereo(true)`.
+    Right,
+}
+
 /// Codec of a stream's coded frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -118,6 +131,11 @@ impl SampleLayout {
     }
 }
 
+/// Bytes of a frame of pixels: 4 for each.
+pub const fn pixel_bytes(size: Size) -> u64 {
+    size.area() * 4
+}
+
 /// A frame's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameData<'a> {
@@ -126,6 +144,12 @@ pub enum FrameData<'a> {
         /// Their layout.
         layout: SampleLayout,
         /// The samples.
+        data: &'a [u8],
+    },
+    /// Pixels, 4 bytes each (blue, green, red, 0), rows without padding: layout 2 on the wire. Only
+    /// for the right eye; the place has the size of the source's crop. Lossless.
+    Pixels {
+        /// [`pixel_bytes`] of the source's size.
         data: &'a [u8],
     },
     /// Encoded with the stream's codec: lossy.
@@ -137,10 +161,28 @@ pub enum FrameData<'a> {
     },
 }
 
-impl FrameData<'_> {
-    /// True if its pixels equal those of the session's screen.
+impl<'a> FrameData<'a> {
+    /// Its samples, pixels or access unit.
+    pub const fn data(&self) -> &'a [u8] {
+        match *self {
+            FrameData::Plain { data, .. }
+            | FrameData::Pixels { data }
+            | FrameData::Coded { data, .. } => data,
+        }
+    }
+
+    /// The frame with these data.
+    pub const fn with_data<'b>(self, data: &'b [u8]) -> FrameData<'b> {
+        match self {
+            FrameData::Plain { layout, .. } => FrameData::Plain { layout, data },
+            FrameData::Pixels { .. } => FrameData::Pixels { data },
+            FrameData::Coded { keyframe, .. } => FrameData::Coded { keyframe, data },
+        }
+    }
+
+    /// True if its pixels equal those that were drawn.
     pub const fn is_lossless(&self) -> bool {
-        matches!(self, FrameData::Plain { .. })
+        matches!(self, FrameData::Plain { .. } | FrameData::Pixels { .. })
     }
 }
 
@@ -198,7 +240,12 @@ mod op {
     pub(super) const PLACE_SIZE: u8 = 5;
     pub(super) const END: u8 = 6;
     pub(super) const KEYFRAME: u8 = 7;
+    /// With INIT only: the stream is for the right eye.
+    pub(super) const RIGHT_EYE: u8 = 8;
 }
+
+/// The layout of a frame of pixels, after those of [`SampleLayout`].
+const LAYOUT_PIXELS: u8 = 2;
 
 impl VideoCommand<'_> {
     /// Its stream.
@@ -216,15 +263,11 @@ impl VideoCommand<'_> {
     /// The command, with no data in its frame.
     pub(crate) fn without_data(&self) -> VideoCommand<'static> {
         match *self {
-            VideoCommand::Init { id, codec, source, place } => {
-                VideoCommand::Init { id, codec, source, place }
+            VideoCommand::Init { id, codec, eye, source, place } => {
+                VideoCommand::Init { id, codec, eye, source, place }
             }
             VideoCommand::Next { id, time, ref clip, frame } => {
-                let frame = match frame {
-                    FrameData::Plain { layout, .. } => FrameData::Plain { layout, data: &[] },
-                    FrameData::Coded { keyframe, .. } => FrameData::Coded { keyframe, data: &[] },
-                };
-                VideoCommand::Next { id, time, clip: clip.clone(), frame }
+                VideoCommand::Next { id, time, clip: clip.clone(), frame: frame.with_data(&[]) }
             }
             VideoCommand::Move { id, x, y } => VideoCommand::Move { id, x, y },
             VideoCommand::SourceSize { id, source } => VideoCommand::SourceSize { id, source },
@@ -240,8 +283,11 @@ impl VideoCommand<'_> {
             put_varint(out, u64::from(self.id()));
         };
         match self {
-            VideoCommand::Init { codec, source, place, .. } => {
-                begin(op::INIT);
+            VideoCommand::Init { codec, eye, source, place, .. } => {
+                begin(match eye {
+                    Eye::Left => op::INIT,
+                    Eye::Right => op::INIT | op::RIGHT_EYE,
+                });
                 out.push(*codec as u8);
                 put_source(out, source);
                 put_zigzag(out, i64::from(place.x1));
@@ -251,21 +297,19 @@ impl VideoCommand<'_> {
             }
             VideoCommand::Next { time, clip, frame, .. } => {
                 begin(match frame {
-                    FrameData::Plain { .. } => op::PLAIN,
+                    FrameData::Plain { .. } | FrameData::Pixels { .. } => op::PLAIN,
                     FrameData::Coded { keyframe: false, .. } => op::CODED,
                     FrameData::Coded { keyframe: true, .. } => op::KEYFRAME,
                 });
                 put_varint(out, *time);
                 put_clip(out, clip);
-                let data = match frame {
-                    FrameData::Plain { layout, data } => {
-                        out.push(*layout as u8);
-                        data
-                    }
-                    FrameData::Coded { data, .. } => data,
-                };
-                put_varint(out, data.len() as u64);
-                out.extend_from_slice(data);
+                match frame {
+                    FrameData::Plain { layout, .. } => out.push(*layout as u8),
+                    FrameData::Pixels { .. } => out.push(LAYOUT_PIXELS),
+                    FrameData::Coded { .. } => {}
+                }
+                put_varint(out, frame.data().len() as u64);
+                out.extend_from_slice(frame.data());
             }
             VideoCommand::Move { x, y, .. } => {
                 begin(op::MOVE);
@@ -288,8 +332,8 @@ impl VideoCommand<'_> {
 
 /// Position of the operation in the head.
 pub(crate) const OP_SHIFT: u8 = 4;
-/// Bits of the operation in the head.
-pub(crate) const OP_MASK: u8 = 0b0111_0000;
+/// Bits of the operation in the head; the highest one tells eyes apart.
+pub(crate) const OP_MASK: u8 = 0b1111_0000;
 
 /// Reads the fields after a head; clips must lie inside `screen`.
 pub(crate) fn read<'a>(
@@ -297,8 +341,12 @@ pub(crate) fn read<'a>(
     reader: &mut Reader<'a>,
     screen: &Rect,
 ) -> Result<VideoCommand<'a>, WireError> {
+    let eye = if op & op::RIGHT_EYE == 0 { Eye::Left } else { Eye::Right };
+    if eye == Eye::Right && op != op::INIT | op::RIGHT_EYE {
+        return Err(WireError::Unknown { what: "a video's command", value: u64::from(op) });
+    }
     let id = read_id(reader)?;
-    Ok(match op {
+    Ok(match op & !op::RIGHT_EYE {
         op::INIT => {
             let codec = match reader.u8("a stream's codec")? {
                 0 => Codec::None,
@@ -314,31 +362,28 @@ pub(crate) fn read<'a>(
             let (x, y) = read_corner(reader)?;
             let size = read_place_size(reader)?;
             let place = Rect::at(x, y, size.width as i32, size.height as i32);
-            VideoCommand::Init { id, codec, source, place }
+            VideoCommand::Init { id, codec, eye, source, place }
         }
         op::PLAIN | op::CODED | op::KEYFRAME => {
             let time = reader.varint("a frame's time")?;
             let clip = read_clip(reader, screen)?;
-            let layout = match op {
-                op::PLAIN => Some(match reader.u8("a frame's layout")? {
-                    0 => SampleLayout::Yuv420,
-                    1 => SampleLayout::Yuv422,
+            let kind = match op {
+                op::PLAIN => match reader.u8("a frame's layout")? {
+                    0 => FrameData::Plain { layout: SampleLayout::Yuv420, data: &[] },
+                    1 => FrameData::Plain { layout: SampleLayout::Yuv422, data: &[] },
+                    LAYOUT_PIXELS => FrameData::Pixels { data: &[] },
                     other => {
                         return Err(WireError::Unknown {
                             what: "a frame's layout",
                             value: u64::from(other),
                         });
                     }
-                }),
-                _ => None,
+                },
+                _ => FrameData::Coded { keyframe: op == op::KEYFRAME, data: &[] },
             };
             let len = reader.varint("a frame's length")?;
             let len = usize::try_from(len).map_err(|_| WireError::Truncated("a frame"))?;
-            let data = reader.take("a frame", len)?;
-            let frame = layout
-                .map_or(FrameData::Coded { keyframe: op == op::KEYFRAME, data }, |layout| {
-                    FrameData::Plain { layout, data }
-                });
+            let frame = kind.with_data(reader.take("a frame", len)?);
             VideoCommand::Next { id, time, clip, frame }
         }
         op::MOVE => {

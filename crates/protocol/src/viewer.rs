@@ -70,6 +70,9 @@ pub enum ViewerMessage {
     PictureQuality(PictureQuality),
     /// Requests what is shown now lossless, also while it moves.
     ExactFrame,
+    /// Whether the viewer wants the right eye's pictures of stereo programs from now on, none at
+    /// first; to a session with `SessionCaps::STEREO`.
+    Stereo(bool),
     /// What sound the viewer wants; to a session with `SessionCaps::SOUND`, as is the next.
     SoundWant(SoundWant),
     /// What it plays.
@@ -360,6 +363,7 @@ mod kind {
     pub(super) const MIC_STATE: u8 = 0x1b;
     pub(super) const QUALITY: u8 = 0x1c;
     pub(super) const EXACT_FRAME: u8 = 0x1d;
+    pub(super) const STEREO: u8 = 0x1e;
     pub(super) const SHARE: u8 = 0x20;
     pub(super) const CLIP_POLICY: u8 = 0x21;
 }
@@ -414,6 +418,7 @@ impl ViewerMessage {
     /// 0x1b MIC STATE  see `MicrophoneState`
     /// 0x1c QUALITY  see `PictureQuality`
     /// 0x1d EXACT FRAME
+    /// 0x1e STEREO   u8 (0 not wanted, 1 wanted)
     /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
     ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
     ///               name text | password text; 1 give control, 2 take it, 3 end visit:
@@ -504,6 +509,9 @@ impl ViewerMessage {
                 put_message(out, kind::QUALITY, |out| out.push(quality.byte()))
             }
             ViewerMessage::ExactFrame => put_message(out, kind::EXACT_FRAME, |_| {}),
+            ViewerMessage::Stereo(wanted) => {
+                put_message(out, kind::STEREO, |out| out.push(u8::from(*wanted)))
+            }
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
@@ -582,6 +590,15 @@ impl ViewerMessage {
                 "a quality of pictures",
             ),
             kind::EXACT_FRAME => (ViewerMessage::ExactFrame, "a request for an exact frame"),
+            kind::STEREO => match reader.u8("whether stereo is wanted")? {
+                wanted @ 0..=1 => (ViewerMessage::Stereo(wanted == 1), "whether stereo is wanted"),
+                other => {
+                    return Err(WireError::Unknown {
+                        what: "whether stereo is wanted",
+                        value: u64::from(other),
+                    });
+                }
+            },
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")
             }

@@ -22,7 +22,8 @@ use thinc_protocol::sound::{
     SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
 };
 use thinc_protocol::video::{
-    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    pixel_bytes,
 };
 use thinc_protocol::viewer::{
     Ack, CacheOffer, Display, Displays, Early, Input, InputEvent, KeyboardLayout, Presented,
@@ -200,6 +201,8 @@ fn viewer_messages_have_these_bytes() {
         (ViewerMessage::PictureQuality(PictureQuality::Auto), vec![28, 1, 0]),
         (ViewerMessage::PictureQuality(PictureQuality::Low), vec![28, 1, 4]),
         (ViewerMessage::ExactFrame, vec![29, 0]),
+        (ViewerMessage::Stereo(false), vec![30, 1, 0]),
+        (ViewerMessage::Stereo(true), vec![30, 1, 1]),
         (
             ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
             vec![32, 4, 5, 4, 0xac, 2],
@@ -702,10 +705,21 @@ fn video_commands_have_these_bytes() {
             VideoCommand::Init {
                 id: 3,
                 codec: Codec::H264,
+                eye: Eye::Left,
                 source,
                 place: Rect::at(-5, 7, 1024, 768),
             },
             vec![0x07, 3, 1, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1, 9, 14, 0x80, 8, 0x80, 6],
+        ),
+        (
+            VideoCommand::Init {
+                id: 4,
+                codec: Codec::None,
+                eye: Eye::Right,
+                source,
+                place: Rect::at(-5, 7, 352, 236),
+            },
+            vec![0x87, 4, 0, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1, 9, 14, 0xe0, 2, 0xec, 1],
         ),
         (
             VideoCommand::Next {
@@ -715,6 +729,15 @@ fn video_commands_have_these_bytes() {
                 frame: FrameData::Plain { layout: SampleLayout::Yuv422, data: &[1, 2] },
             },
             vec![0x17, 3, 0xac, 2, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 2, 1, 2],
+        ),
+        (
+            VideoCommand::Next {
+                id: 4,
+                time: 300,
+                clip: clip.clone(),
+                frame: FrameData::Pixels { data: &[30, 20, 10, 0] },
+            },
+            vec![0x17, 4, 0xac, 2, 2, 20, 40, 30, 4, 19, 20, 100, 1, 2, 4, 30, 20, 10, 0],
         ),
         (
             VideoCommand::Next {
@@ -760,6 +783,7 @@ fn video_commands_have_these_bytes() {
     let size = Size { width: 353, height: 241 };
     assert_eq!(SampleLayout::Yuv420.bytes(size), 353 * 241 + 2 * 177 * 121);
     assert_eq!(SampleLayout::Yuv422.bytes(size), 353 * 241 + 2 * 177 * 241);
+    assert_eq!(pixel_bytes(size), 4 * 353 * 241);
 }
 
 #[test]
@@ -790,7 +814,13 @@ fn truncated_commands_yield_an_error_or_the_commands_before() {
 fn commands_out_of_bounds_are_refused() {
     for (bytes, why) in [
         (&[0x0fu8, 0, 0, 1, 1][..], "a video command relative to another"),
-        (&[0x87, 0, 0, 1, 1], "an undefined bit in a video command"),
+        (&[0x97, 0, 5, 1, 0, 0, 1, 1, 2, 0], "a plain frame with the bit of the right eye"),
+        (&[0xa7, 0, 5, 1, 0, 0, 1, 1, 0], "a coded frame with that bit"),
+        (&[0xb7, 0, 0, 0], "a move with that bit"),
+        (&[0xc7, 0, 8, 8, 0, 0, 8, 8], "a frame's size with that bit"),
+        (&[0xd7, 0, 8, 8], "a place's size with that bit"),
+        (&[0xe7, 0], "an end with that bit"),
+        (&[0xf7, 0, 5, 1, 0, 0, 1, 1, 0], "a keyframe with that bit"),
         (&[0x67, 16], "a stream too many"),
         (&[0x07, 0, 2, 8, 8, 0, 0, 8, 8, 0, 0, 8, 8], "no such codec"),
         (&[0x07, 0, 1, 8, 8, 1, 0, 8, 8, 0, 0, 8, 8], "a crop beyond its frame"),
@@ -800,7 +830,7 @@ fn commands_out_of_bounds_are_refused() {
         (&[0x37, 0, 0x82, 0x80, 4, 0], "a place too far away"),
         (&[0x57, 0, 0, 8], "a place of no width"),
         (&[0x17, 0, 5, 0, 0, 1, 0], "a clip of nothing"),
-        (&[0x17, 0, 5, 1, 0, 0, 1, 1, 2, 0], "no such layout"),
+        (&[0x17, 0, 5, 1, 0, 0, 1, 1, 3, 0], "no such layout"),
         (&[0x27, 0, 5, 1, 0, 0, 0x81, 8, 1, 0], "a clip past the screen"),
         (&[0x27, 0, 5, 2, 0, 0, 4, 4, 2, 2, 4, 4, 0], "a clip that overlaps itself"),
         (&[0x27, 0, 5, 1, 0, 0, 1, 1, 2, 9], "a truncated frame"),
@@ -968,6 +998,13 @@ fn clipboard_messages_have_these_bytes() {
         let frame = MessageFrame { kind, body: &body };
         assert_eq!(ViewerMessage::decode(&frame), Ok(from_viewer));
         assert_eq!(SessionMessage::decode(&frame), Ok(from_session));
+    }
+}
+
+#[test]
+fn stereo_is_wanted_or_not() {
+    for body in [&[][..], &[2], &[0xff], &[1, 0]] {
+        assert!(ViewerMessage::decode(&MessageFrame { kind: 0x1e, body }).is_err(), "{body:?}");
     }
 }
 

@@ -5,7 +5,7 @@
 pub(crate) const MAGIC: u32 = 0x434e_4854;
 /// Version of everything that driver and session share. A trace names it too, because it holds
 /// records.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 pub(crate) const RECORDS: u64 = 32768;
 /// Bytes of one record.

@@ -44,17 +44,34 @@ pub enum DrawHint {
         /// drawable.
         place: Rect,
     },
+    /// As [`DrawHint::Image`], for the left eye. The right eye's picture, of the same place and
+    /// size, is the port's frame in shared memory. All records of the op have the same values.
+    Stereo {
+        /// Xv port, 0 to 15.
+        port: u16,
+        /// Size of one eye's image in pixels, at most 8192 x 4096.
+        size: Size,
+        /// The part of the image that is shown; it lies inside the image.
+        crop: Rect,
+        /// Where all of the crop would be shown, in the drawable, in the size it has; it may extend
+        /// beyond the drawable.
+        place: Rect,
+    },
     /// Lines, arcs, raster functions other than copy, and all other changes of pixels.
     Other,
 }
 
-/// The planes are luma, blue and red, one after another, in rows without gaps, one byte per sample.
+/// The planes are luma, blue and red, one after another, in rows without gaps, one byte per sample;
+/// but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoLayout {
     /// Colour at half the width and half the height, rounded up.
     Yuv420,
     /// Colour at half the width, rounded up.
     Yuv422,
+    /// The right eye's picture of a stereo frame: 4 bytes a pixel, blue, green, red and one that is
+    /// undefined.
+    RightEye,
 }
 
 impl VideoLayout {
@@ -63,17 +80,19 @@ impl VideoLayout {
         match word {
             0 => Some(VideoLayout::Yuv420),
             1 => Some(VideoLayout::Yuv422),
+            2 => Some(VideoLayout::RightEye),
             _ => None,
         }
     }
 
-    /// Bytes of all three planes of an image of this size.
+    /// Bytes of all planes, or pixels, of an image of this size.
     pub const fn bytes(self, size: Size) -> usize {
         let (across, down) = (size.width.div_ceil(2) as usize, size.height.div_ceil(2) as usize);
         let luma = size.width as usize * size.height as usize;
         match self {
             VideoLayout::Yuv420 => luma + 2 * across * down,
             VideoLayout::Yuv422 => luma + 2 * across * size.height as usize,
+            VideoLayout::RightEye => 4 * luma,
         }
     }
 }
@@ -277,7 +296,8 @@ impl DrawRecord {
                     3 => DrawHint::Glyphs,
                     4 => DrawHint::Image,
                     5 => DrawHint::Composite,
-                    6 => video([arg(0), arg(1), word(20), arg(2), arg(3)], (dx, dy))
+                    hint @ (6 | 7) => video([arg(0), arg(1), word(20), arg(2), arg(3)], (dx, dy))
+                        .filter(|frame| matches!(frame, DrawHint::Video { .. }) == (hint == 6))
                         .ok_or(RecordError::Video(arg(0) & 0xff))?,
                     other => return Err(RecordError::Hint(other)),
                 };
@@ -336,8 +356,10 @@ impl DrawRecord {
 
 /// Largest distance of a frame's place from the origin, and its longest edge.
 const PLACE_MAX: i32 = 32768;
+/// Most rows of one eye's picture: half as many as an image has.
+const STEREO_HEIGHT_MAX: u32 = VIDEO_EDGE_MAX / 2;
 
-/// Parses a video frame from its words: port and layout, image, crop's corner, crop's size, place's
+/// Parses a video frame, or a stereo frame, from its words: port and layout, image, crop's corner, crop's size, place's
 /// size; then the place's corner.
 pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<DrawHint> {
     let [port_layout, image, crop_at, crop_size, place_size] = words;
@@ -360,8 +382,12 @@ pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<DrawHint> {
         && !place.is_empty()
         && place.width() <= PLACE_MAX
         && place.height() <= PLACE_MAX;
-    let layout = VideoLayout::from_word(port_layout >> 8)?;
-    valid.then_some(DrawHint::Video { port: port as u16, layout, size, crop, place })
+    let (layout, port) = (VideoLayout::from_word(port_layout >> 8)?, port as u16);
+    if layout == VideoLayout::RightEye {
+        let fits = crop_size == place_size && size.height <= STEREO_HEIGHT_MAX;
+        return (valid && fits).then_some(DrawHint::Stereo { port, size, crop, place });
+    }
+    valid.then_some(DrawHint::Video { port, layout, size, crop, place })
 }
 
 #[cfg(test)]
@@ -421,8 +447,8 @@ mod tests {
             ));
         }
         assert_eq!(
-            DrawRecord::parse(&bytes(1, 7, [0, 0, 1, 1], [0, 0], [0; 4])),
-            Err(RecordError::Hint(7))
+            DrawRecord::parse(&bytes(1, 8, [0, 0, 1, 1], [0, 0], [0; 4])),
+            Err(RecordError::Hint(8))
         );
         assert_eq!(
             DrawRecord::parse(&bytes(0, 0, [0; 4], [0, 0], [0; 4])),
@@ -491,6 +517,37 @@ mod tests {
                 "{arg:?} {crop_at:x} {at:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_stereo_frame_is_shown_in_its_own_size_and_is_no_video() {
+        let record = |hint: u16, arg: [u32; 4]| {
+            DrawRecord::parse(&bytes(1, hint, [10, 10, 20, 20], [-5, 7], arg)).map(|record| {
+                match record.kind {
+                    RecordKind::Draw { hint, .. } => hint,
+                    other => panic!("{other:?}"),
+                }
+            })
+        };
+        let valid = [3 | 2 << 8, 64 | 48 << 16, 60 | 40 << 16, 60 | 40 << 16];
+        let frame = DrawHint::Stereo {
+            port: 3,
+            size: Size { width: 64, height: 48 },
+            crop: Rect::at(0, 0, 60, 40),
+            place: Rect::at(-5, 7, 60, 40),
+        };
+        assert_eq!(record(7, valid), Ok(frame));
+        assert_eq!(record(6, valid), Err(RecordError::Video(3)), "a video has samples");
+        let with = |index: usize, value: u32| {
+            let mut arg = valid;
+            arg[index] = value;
+            arg
+        };
+        for arg in [with(0, 3 | 1 << 8), with(3, 61 | 40 << 16), with(1, 64 | 4097 << 16)] {
+            assert_eq!(record(7, arg), Err(RecordError::Video(3)), "{arg:?}");
+        }
+        let largest = Size { width: VIDEO_EDGE_MAX, height: STEREO_HEIGHT_MAX };
+        assert!(VideoLayout::RightEye.bytes(largest) <= crate::abi::VIDEO_BUFFER_BYTES);
     }
 
     /// Every kind byte, with random contents: parsing returns a value and never panics.

@@ -1,5 +1,5 @@
 //! Path 3/13: beside ring.rs, from driver/src/video.c to session-server's video.rs.
-//! Frames of XVideo as their X clients sent them, copied completely out of the driver's memory or
+//! Frames of XVideo, and right eyes' pictures, as their X clients sent them, copied completely out of the driver's memory or
 //! not at all. Knows blocks and buffers; never what a video stream is.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +29,7 @@ pub struct VideoInfo {
     pub dst: DrawableId,
     /// The layout of its samples.
     pub layout: VideoLayout,
-    /// Size of the whole image in luma samples.
+    /// Size of the whole image in luma samples, or in pixels.
     pub size: Size,
     /// The part of the image that is scaled to the place.
     pub crop: Rect,
@@ -91,19 +91,24 @@ fn info(header: &Mapping, port: u16) -> Option<VideoInfo> {
         let words = [u32::from(port) | word(5) << 8, word(6), word(7), word(8), word(11)];
         let at = (word(9).cast_signed(), word(10).cast_signed());
         match record::video(words, at) {
-            Some(DrawHint::Video { layout, size, crop, place, .. }) if word(1) != 0 => {
-                Some(VideoInfo {
-                    serial: word(1),
-                    op,
-                    dst: DrawableId(word(4)),
-                    layout,
-                    size,
-                    crop,
-                    place,
-                })
+            Some(DrawHint::Video { layout, size, crop, place, .. }) => {
+                Some((layout, size, crop, place))
+            }
+            Some(DrawHint::Stereo { size, crop, place, .. }) => {
+                Some((VideoLayout::RightEye, size, crop, place))
             }
             _ => None,
         }
+        .filter(|_| word(1) != 0)
+        .map(|(layout, size, crop, place)| VideoInfo {
+            serial: word(1),
+            op,
+            dst: DrawableId(word(4)),
+            layout,
+            size,
+            crop,
+            place,
+        })
     })?
 }
 

@@ -14,9 +14,11 @@ use std::time::Instant;
 
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
+use x11rb::cookie::VoidCookie;
 use x11rb::protocol::composite::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::*;
 use x11rb::protocol::xv::ConnectionExt as _;
+use x11rb::rust_connection::RustConnection;
 
 use coverage::{Reader, TIMEOUT};
 use player::{Picture, Player, convert, hash};
@@ -273,6 +275,163 @@ fn frames_in_a_redirected_window_are_recorded_for_its_pixmap() {
     reader.attachment.ring.set_want_offscreen(false);
     player.put(2, &picture, Rect::at(0, 0, 32, 24), Rect::at(-10, 20, 100, 80));
     assert_eq!(frames(&reader.drain()), []);
+    assert!(server.stop(), "X exits cleanly");
+}
+
+// ---- two eyes -----------------------------------------------------------------------------------
+
+/// A picture for each eye, as bytes of one image, and their pixels.
+struct TwoEyes {
+    size: Size,
+    bytes: Vec<u8>,
+}
+
+impl TwoEyes {
+    fn random(size: Size, random: &mut Random) -> TwoEyes {
+        let bytes = (0..size.area() * 8).map(|_| random.within(0, 255) as u8).collect();
+        TwoEyes { size, bytes }
+    }
+
+    fn left(&self, x: i32, y: i32) -> u32 {
+        let at = (y as usize * self.size.width as usize + x as usize) * 4;
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap()) & 0xff_ffff
+    }
+
+    fn right(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() / 2..]
+    }
+
+    fn put<'a>(
+        &self,
+        player: &'a Player,
+        crop: Rect,
+        place: Rect,
+    ) -> VoidCookie<'a, RustConnection> {
+        let image = Size { height: self.size.height * 2, ..self.size };
+        player.put_bytes(4, (b"TSR0", image), &self.bytes, crop, place)
+    }
+}
+
+fn stereo(records: &[DrawRecord]) -> Vec<(Rect, DrawHint, u64)> {
+    let frame = |record: &DrawRecord| match record.kind {
+        RecordKind::Draw { rect, hint: hint @ DrawHint::Stereo { .. }, .. } => {
+            Some((rect, hint, record.op))
+        }
+        _ => None,
+    };
+    records.iter().filter_map(frame).collect()
+}
+
+#[test]
+fn the_left_eye_is_drawn_and_the_right_one_kept() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    let player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    let hidden = Rect::at(100, 80, 50, 40);
+    player.cover(hidden, 0xaa_bbcc);
+    let (mut random, mut data) = (Random::new(21), Vec::new());
+    for (wanted, image, crop, at) in [
+        (true, size(64, 48), Rect::at(0, 0, 64, 48), (10, 20)),
+        (true, size(63, 47), Rect::at(3, 5, 60, 41), (30, 30)),
+        (true, size(401, 301), Rect::at(0, 0, 401, 301), (-1, -1)),
+        (true, size(1, 1), Rect::at(0, 0, 1, 1), (10, 20)),
+        (false, size(64, 48), Rect::at(0, 0, 64, 48), (10, 20)),
+    ] {
+        reader.attachment.ring.set_want_video(wanted);
+        player.clear();
+        reader.drain();
+        let eyes = TwoEyes::random(image, &mut random);
+        let place = Rect::at(at.0, at.1, crop.width(), crop.height());
+        eyes.put(&player, crop, place).check().unwrap();
+        let on_screen = place.translate(40, 30);
+        let expected = DrawHint::Stereo { port: 4, size: image, crop, place: on_screen };
+        let mut covered = Region::new();
+        let records = reader.drain();
+        for (rect, hint, _) in stereo(&records) {
+            assert_eq!(hint, expected);
+            covered.add_rect(rect);
+        }
+        let mut seen = Region::from(on_screen.intersect(&Rect::at(40, 30, 400, 300)));
+        seen.subtract_rect(&hidden);
+        assert_eq!(covered, seen, "the visible part of {image:?}");
+        let pixels = reader.pixels();
+        for (x, y) in (40..440).flat_map(|x| (30..330).map(move |y| (x, y))) {
+            let pixel = pixels[y as usize * 640 + x as usize];
+            if hidden.contains_point(x, y) {
+                assert_eq!(pixel, 0xaa_bbcc, "the window above is unchanged");
+            } else if on_screen.contains_point(x, y) {
+                let (left, top) = (on_screen.x1 - crop.x1, on_screen.y1 - crop.y1);
+                assert_eq!(pixel, eyes.left(x - left, y - top), "at {x}, {y} of {image:?}");
+            } else {
+                assert_eq!(pixel, player::BACKGROUND, "outside the place at {x}, {y}");
+            }
+        }
+        let kept = reader.attachment.ring.video_frame(4, &mut data);
+        if !wanted {
+            assert_eq!(kept, None, "nobody wants it");
+            continue;
+        }
+        let kept = kept.expect("the right eye's picture is kept");
+        let layout = VideoLayout::RightEye;
+        assert_eq!(
+            (kept.layout, kept.size, kept.crop, kept.place),
+            (layout, image, crop, on_screen)
+        );
+        assert_eq!(kept.op, stereo(&records)[0].2, "both eyes' pictures are of one op");
+        assert_eq!(data, eyes.right());
+    }
+    assert!(server.stop(), "X exits cleanly");
+}
+
+#[test]
+fn a_stereo_frame_that_changes_for_neither_eye_is_recorded_once() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    let (crop, place) = (Rect::at(0, 0, 64, 48), Rect::at(10, 20, 64, 48));
+    let mut eyes = TwoEyes::random(size(64, 48), &mut Random::new(22));
+    let frames_of = |reader: &mut Reader, eyes: &TwoEyes| {
+        eyes.put(&player, crop, place).check().unwrap();
+        stereo(&reader.drain()).len()
+    };
+    assert_eq!(frames_of(&mut reader, &eyes), 1);
+    assert_eq!(frames_of(&mut reader, &eyes), 0, "it is at rest");
+    let last = eyes.bytes.len() - 2;
+    eyes.bytes[last] ^= 1;
+    assert_eq!(frames_of(&mut reader, &eyes), 1, "the right eye sees something else");
+    eyes.bytes[3] ^= 1;
+    assert_eq!(frames_of(&mut reader, &eyes), 0, "the left eye sees no alpha");
+    eyes.bytes[2] ^= 1;
+    assert_eq!(frames_of(&mut reader, &eyes), 1);
+    player.conn.clear_area(false, player.window, 73, 67, 1, 1).unwrap();
+    assert_eq!(frames_of(&mut reader, &eyes), 1, "something was drawn over its last pixel");
+    player.conn.unmap_window(player.window).unwrap();
+    player.sync();
+    assert_eq!(stops(&reader.drain()), [4], "it ends with its window");
+    assert_eq!(reader.attachment.ring.video_frame(4, &mut Vec::new()), None);
+    assert!(server.stop(), "X exits cleanly");
+}
+
+#[test]
+fn a_stereo_frame_is_never_scaled_and_lies_inside_its_image() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    let eyes = TwoEyes::random(size(64, 48), &mut Random::new(23));
+    for (crop, place) in [
+        (Rect::at(0, 0, 64, 48), Rect::at(0, 0, 65, 48)),
+        (Rect::at(0, 0, 64, 48), Rect::at(0, 0, 64, 24)),
+        (Rect::at(0, 0, 64, 96), Rect::at(0, 0, 64, 96)),
+        (Rect::at(0, 1, 64, 48), Rect::at(0, 0, 64, 48)),
+        (Rect::at(-1, 0, 64, 48), Rect::at(0, 0, 64, 48)),
+        (Rect::at(32_000, 0, 64, 48), Rect::at(0, 0, 64, 48)),
+    ] {
+        let refused = eyes.put(&player, crop, place).check();
+        assert!(refused.is_err(), "{crop:?} to {place:?}");
+        assert_eq!(stereo(&reader.drain()), [], "{crop:?} to {place:?}");
+    }
     assert!(server.stop(), "X exits cleanly");
 }
 

@@ -44,5 +44,5 @@ pub use session::{
 };
 pub use thinc_clipboard::ClipboardPolicy;
 pub use thinc_files::{FilesPolicy, Printing};
-pub use video::{Coding, VideoFrame, VideoOrigin, VideoStats};
+pub use video::{Coding, RightEyeFrame, VideoFrame, VideoOrigin, VideoStats};
 pub use viewer::{ProposalStats, ViewerId, ViewerStats, Violation};

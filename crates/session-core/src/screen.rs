@@ -5,5 +5,6 @@
 pub(crate) mod displays;
 pub(crate) mod drawable;
 pub(crate) mod gamma;
+pub(crate) mod stereo;
 pub(crate) mod translate;
 pub(crate) mod view;

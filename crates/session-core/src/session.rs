@@ -253,6 +253,7 @@ impl Session {
             RecordKind::Idle => self.screen.sleeps(),
             RecordKind::VideoStopped { port } => {
                 self.flush_drawings();
+                self.screen.port_stopped(port);
                 for viewer in self.viewers.iter_mut() {
                     viewer.pending.video_stopped(port);
                 }
@@ -392,6 +393,7 @@ impl Session {
             pointer: &self.pointer,
             gamma: &self.gamma,
             drawables: self.screen.drawables(),
+            right_eyes: self.screen.right_eyes(),
             scheduling: self.config.scheduling,
             lossy: self.config.lossy,
             video: self.config.video,
@@ -572,6 +574,10 @@ impl Session {
             }
             ViewerMessage::KeyboardLayout(layout) => {
                 self.requests.push_layout(self.viewers[at].id, layout)
+            }
+            ViewerMessage::Stereo(wanted) => {
+                self.viewers[at].pending.want_right_eyes(*wanted);
+                Ok(())
             }
             // The shell's plans know the cache's content, and the shell knows instances and people.
             ViewerMessage::Cache(_)

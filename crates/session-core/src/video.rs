@@ -6,6 +6,7 @@
 mod areas;
 mod bitrate;
 mod frames;
+mod right_eye;
 mod scaled;
 mod stream;
 
@@ -14,7 +15,9 @@ use thinc_protocol::command::Command;
 use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::VIDEO_STREAMS_MAX;
 use thinc_protocol::picture_quality::PictureQuality;
-use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand, VideoStatus};
+use thinc_protocol::video::{
+    Codec, DecoderState, Eye, FrameData, Source, VideoCommand, VideoStatus,
+};
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
 
@@ -29,6 +32,8 @@ use crate::queue::command_queue::CommandQueue;
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
 use bitrate::BitrateControl;
 use frames::{FRAME_AREAS_MAX, FrameArea};
+pub(crate) use right_eye::PickedRightEye;
+pub use right_eye::RightEyeFrame;
 pub(crate) use stream::{CODED_MAX, PortFrame};
 use stream::{
     CommittedFrame, OP_UNKNOWN, RetryBackoff, StreamNumber, StreamState, VideoStream, is_codable,
@@ -61,12 +66,16 @@ pub enum VideoOrigin {
     Port(u16),
     /// The screen's own pixels in the frame's place.
     Area,
+    /// The right eye's picture of this port's newest stereo frame, which is never pixels of the
+    /// viewer's framebuffer.
+    RightEye(u16),
 }
 
 /// How a frame is to be coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// Its samples as they are: lossless. Never for an area, whose samples are made of pixels.
+    /// Its samples as they are: lossless. Never for an area, whose samples are made of pixels. For
+    /// the right eye: its pixels.
     Plain,
     /// H.264.
     H264 {
@@ -138,6 +147,8 @@ pub(crate) struct PathRates {
     pub(crate) rate: u64,
     /// The rate that the transport's window allows now.
     pub(crate) window: u64,
+    /// What may be assumed for one large frame.
+    pub(crate) large: u64,
 }
 
 /// One viewer's videos.
@@ -163,6 +174,9 @@ pub(crate) struct Videos {
     pictures: Option<JpegProfile>,
     port_backoff: [RetryBackoff; STREAMS_MAX],
     area_backoff: RetryBackoff,
+    /// The viewer wants the right eye's pictures.
+    wants_right_eyes: bool,
+    right_eye_backoff: RetryBackoff,
     bitrate: BitrateControl,
     stats: VideoStats,
     #[cfg(feature = "mutations")]
@@ -189,6 +203,8 @@ impl Videos {
             pictures: None,
             port_backoff: [RetryBackoff::default(); STREAMS_MAX],
             area_backoff: RetryBackoff::default(),
+            wants_right_eyes: false,
+            right_eye_backoff: RetryBackoff::default(),
             bitrate: BitrateControl::default(),
             stats: VideoStats::default(),
             #[cfg(feature = "mutations")]
@@ -471,6 +487,7 @@ impl Videos {
             DecoderState::NeedsKeyframe => {
                 if !mutated!(self.mutation, KeyframeRequestIsIgnored) {
                     stream.keyframe_wanted = true;
+                    stream.right_eye.lost();
                 }
             }
         }
@@ -481,6 +498,7 @@ impl Videos {
         let backoff = match stream.origin {
             VideoOrigin::Port(port) => &mut self.port_backoff[usize::from(port)],
             VideoOrigin::Area => &mut self.area_backoff,
+            VideoOrigin::RightEye(_) => &mut self.right_eye_backoff,
         };
         backoff.failed(stream, now);
         self.end(at, queue);
@@ -525,9 +543,11 @@ impl Videos {
         for stream in &mut self.streams {
             let id = stream.id;
             if stream.state == StreamState::New {
-                stream.codable = self.takes_coded && is_codable(stream.source.size);
+                stream.codable = self.takes_coded && stream.is_codable();
                 let codec = if stream.codable { Codec::H264 } else { Codec::None };
-                put(VideoCommand::Init { id, codec, source: stream.source, place: stream.place });
+                let eye = if stream.paints() { Eye::Left } else { Eye::Right };
+                let (source, place) = (stream.source, stream.place);
+                put(VideoCommand::Init { id, codec, eye, source, place });
                 stream.state = StreamState::Offered;
                 stream.announced = (stream.source, stream.place);
                 self.stats.begun += 1;
@@ -590,7 +610,7 @@ impl Videos {
         let fits = stream.plain_bytes > 0 && stream.plain_bytes <= self.frame_bytes_max;
         let carried = path.rate as f64 / stream.plain_rate().max(1.0);
         let enough = if stream.is_plain { PLAIN_UNTIL } else { PLAIN_FROM };
-        let coded = self.takes_coded && stream.codable && is_codable(stream.source.size);
+        let coded = self.takes_coded && stream.codable && stream.is_codable();
         let plain = match self.coding_policy() {
             VideoPolicy::H264 => !coded && fits && carried >= PLAIN_ONLY_FROM,
             VideoPolicy::Plain => fits,
@@ -701,7 +721,8 @@ impl Videos {
         if mutated!(self.mutation, LateFramesAreAccepted) {
             return Region::new();
         }
-        let Some(stream) = self.of_job(job).filter(|stream| !stream.is_area()) else {
+        let of_port = |stream: &&mut VideoStream| matches!(stream.origin, VideoOrigin::Port(_));
+        let Some(stream) = self.of_job(job).filter(of_port) else {
             return Region::new();
         };
         if tag > passed {
@@ -759,7 +780,9 @@ impl Videos {
     /// When a pending frame may be sent as a keyframe.
     pub(crate) fn keyframe_due(&self, queue: &CommandQueue, now: Micros) -> Option<Micros> {
         let waits = |stream: &&VideoStream| {
-            stream.keyframe_wanted && stream.keyframe_from > now && queue.waits(stream.id)
+            stream.keyframe_wanted
+                && stream.keyframe_from > now
+                && (queue.waits(stream.id) || stream.right_eye.is_pending())
         };
         self.streams.iter().filter(waits).map(|stream| stream.keyframe_from).min()
     }
@@ -769,9 +792,9 @@ impl Videos {
         if mutated!(self.mutation, FrameRefersToCancelledFrame) {
             return;
         }
-        if let Some(stream) = self.of_job(job)
-            && let Some(CommittedFrame { coding: Coding::H264 { .. }, .. }) = stream.committed
-        {
+        let Some(stream) = self.of_job(job) else { return };
+        stream.right_eye.cancelled();
+        if let Some(CommittedFrame { coding: Coding::H264 { .. }, .. }) = stream.committed {
             stream.keyframe_wanted = true;
             stream.keyframe_from = 0;
         }
@@ -802,6 +825,7 @@ impl Videos {
         for stream in self
             .streams
             .iter()
+            .filter(|stream| stream.paints())
             .filter(|stream| stream.state == StreamState::Ready && now < stream.rests_at())
         {
             active.add_rect(stream.place);
@@ -812,7 +836,8 @@ impl Videos {
 
     /// When the first of them will be at rest.
     pub(crate) fn rests_at(&self, now: Micros) -> Option<Micros> {
-        self.streams.iter().map(VideoStream::rests_at).filter(|&at| at > now).min()
+        let painted = self.streams.iter().filter(|stream| stream.paints());
+        painted.map(VideoStream::rests_at).filter(|&at| at > now).min()
     }
 
     /// One plain frame that refreshes some of `lossy` in fewer bytes than its pixels take; with the

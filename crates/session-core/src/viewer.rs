@@ -49,6 +49,7 @@ use crate::queue::scheduler::{ITEM_AGE_MAX, Scheduling};
 use crate::rights::Rights;
 use crate::screen::drawable::Drawables;
 use crate::screen::gamma::ScreenGamma;
+use crate::screen::stereo::RightEyes;
 use crate::session::Rendered;
 use crate::video::VideoStats;
 
@@ -187,6 +188,7 @@ pub(crate) struct SessionContext<'a> {
     pub(crate) pointer: &'a Pointer,
     pub(crate) gamma: &'a ScreenGamma,
     pub(crate) drawables: &'a Drawables,
+    pub(crate) right_eyes: &'a RightEyes,
     pub(crate) scheduling: Scheduling,
     pub(crate) lossy: LossyPolicy,
     pub(crate) video: VideoPolicy,
@@ -602,6 +604,7 @@ pub(crate) mod tests {
             pointer: &Pointer::default(),
             gamma: &ScreenGamma::default(),
             drawables: &Drawables::new(SCREEN),
+            right_eyes: &RightEyes::default(),
             scheduling: Scheduling::ShortestFirst,
             lossy: LossyPolicy::Never,
             video: VideoPolicy::Auto,

@@ -445,10 +445,8 @@ impl Run {
                 match command.expect("a command") {
                     Command::Video(VideoCommand::Init { id, .. }) => brought.begun = Some(id),
                     Command::Video(VideoCommand::Next { frame: picture, .. }) => {
-                        let (FrameData::Plain { data, .. } | FrameData::Coded { data, .. }) =
-                            picture;
-                        brought.frame =
-                            Some(u64::from_le_bytes(*data.first_chunk().expect("a number")));
+                        let number = *picture.data().first_chunk().expect("a number");
+                        brought.frame = Some(u64::from_le_bytes(number));
                         brought.key = matches!(picture, FrameData::Coded { keyframe: true, .. });
                     }
                     Command::Raw { rect, data, .. } => {

@@ -195,7 +195,11 @@ fn words(command: &Command<'_>) -> Option<String> {
         VideoCommand::Init { place, .. } => {
             format!("init {id} {}x{}", place.width(), place.height())
         }
-        VideoCommand::Next { frame: FrameData::Plain { .. }, .. } => format!("plain {id}"),
+        VideoCommand::Next {
+            frame: FrameData::Plain { .. } | FrameData::Pixels { .. }, ..
+        } => {
+            format!("plain {id}")
+        }
         VideoCommand::Next { frame: FrameData::Coded { keyframe: key, .. }, .. } => {
             format!("{} {id}", if *key { "key" } else { "next" })
         }

@@ -267,7 +267,14 @@ impl Render for Turn<'_> {
 impl Turn<'_> {
     /// Reads the newest XVideo frame instead of pixels.
     fn read_video_frame(&mut self, job: &Job, frame: &VideoFrame) -> Result<Capture, Unavailable> {
-        let Renderer { shadow, streams, .. } = &mut *self.renderer;
+        let Renderer { shadow, streams, resampler, .. } = &mut *self.renderer;
+        if let Some(shown) = &job.right_eye {
+            let plain = &mut self.encode_job.plain;
+            self.encode_job.frame = streams
+                .read_right_eye((frame, shown), (job.view.as_ref(), resampler), self.ring, plain)
+                .map_err(|FrameReplaced| Unavailable)?;
+            return Ok(Capture { begin_before: None, tag: self.ring.begin() });
+        }
         // It is unknown which frame the framebuffer holds by now: the next drawing there is sent.
         shadow.mark_stale(&job.region);
         // An unscaled view of a part shows everything translated; of a scaled one only the crop is

@@ -6,19 +6,21 @@
 //! The encoder travels with each frame to a worker thread and back, so that a stream encodes one
 //! frame at a time, and the event loop waits for none.
 
+mod right_eye;
 mod scene_cuts;
 
 use serde::{Deserialize, Serialize};
 use thinc_h264::{EncodeError, Encoder, EncoderSettings, Library};
-use thinc_pixels::{Shadow, VideoMask};
+use thinc_pixels::{Resampler, Shadow, VideoMask};
 use thinc_protocol::commands::Commands;
 use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Ring, VideoInfo, VideoLayout};
-use thinc_session_core::{Coding, VideoFrame, VideoOrigin, VideoPolicy};
+use thinc_session_core::{Coding, RightEyeFrame, Transform, VideoFrame, VideoOrigin, VideoPolicy};
 use thinc_video::{Planes, PlanesRef, Shrinker, convert_to_yuv420, to_yuv420};
 use tracing::{info, warn};
 
+use right_eye::Picture;
 use scene_cuts::SceneCuts;
 
 /// The first frame of a new scene is a keyframe encoded at half the rate: it is two to three times
@@ -69,8 +71,9 @@ pub(crate) struct VideoStreams {
     created: u64,
     /// The library of new encoders.
     library: Library,
-    /// Working memory: the samples of a plain frame.
+    /// Working memory: the samples of a plain frame, and a picture for the right eye.
     samples: Vec<u8>,
+    picture: Picture,
 }
 
 #[derive(Debug)]
@@ -140,7 +143,7 @@ impl VideoStreams {
     pub(crate) fn video_mask(&mut self, frame: &VideoFrame) -> Option<&mut VideoMask> {
         match frame.origin {
             VideoOrigin::Area => self.stream(frame).video_mask.as_mut(),
-            VideoOrigin::Port(_) => None,
+            VideoOrigin::Port(_) | VideoOrigin::RightEye(_) => None,
         }
     }
 
@@ -149,7 +152,7 @@ impl VideoStreams {
         let same = |stream: &Stream| match frame.origin {
             // An area's encoder refers to the pixels of one place.
             VideoOrigin::Area => stream.place == frame.place,
-            VideoOrigin::Port(_) => true,
+            VideoOrigin::Port(_) | VideoOrigin::RightEye(_) => true,
         };
         let known = self.streams.iter().position(|stream| stream.id == frame.stream);
         let at = match known {
@@ -186,7 +189,7 @@ impl VideoStreams {
         match frame.coding {
             Coding::Plain => {
                 let info = ring.video_frame(port, &mut self.samples).ok_or(FrameReplaced)?;
-                let layout = layout(info.layout);
+                let layout = layout(info.layout)?;
                 if !is_current(&info, frame, place) || info.size != frame.source.size {
                     return Err(FrameReplaced);
                 }
@@ -201,12 +204,42 @@ impl VideoStreams {
                 if !is_current(&info, frame, place) {
                     return Err(FrameReplaced);
                 }
-                let (size, layout) = (info.size, layout(info.layout));
+                let (size, layout) = (info.size, layout(info.layout)?);
                 encoder.samples =
                     SampleSource::Data { size, layout, crop: info.crop, source: frame.source.size };
                 Ok(stream.take(frame, clip))
             }
         }
+    }
+
+    /// Reads a port's picture for the right eye: the part that a view shows of it, which is the
+    /// frame's place. A frame at rest is written to `out`, any other is returned for encoding.
+    pub(crate) fn read_right_eye(
+        &mut self,
+        (frame, shown): (&VideoFrame, &RightEyeFrame),
+        (view, resampler): (Option<&Transform>, &mut Resampler),
+        ring: &Ring,
+        out: &mut Commands,
+    ) -> Result<Option<Box<FrameEncoder>>, FrameReplaced> {
+        let VideoOrigin::RightEye(port) = frame.origin else { return Err(FrameReplaced) };
+        let info = ring.video_frame(port, &mut self.samples).ok_or(FrameReplaced)?;
+        self.picture.read((&info, &self.samples), shown, frame.place, (view, resampler))?;
+        if frame.coding == Coding::Plain {
+            let data = FrameData::Pixels { data: self.picture.bytes() };
+            write_frame(frame, &shown.clip, data, out);
+            return Ok(None);
+        }
+        let size = frame.source.size;
+        // Borrowed for a moment: the stream is another field's.
+        let picture = std::mem::take(&mut self.picture);
+        let stream = self.stream(frame);
+        let taken = stream.encoder.as_mut().map(|encoder| {
+            to_yuv420(picture.pixels(), size.width as usize, size, &mut encoder.planes);
+            encoder.samples = SampleSource::Planes;
+        });
+        let encoder = taken.and_then(|()| stream.take(frame, &shown.clip));
+        self.picture = picture;
+        encoder.map(Some).ok_or(FrameReplaced)
     }
 
     /// Converts the viewer's shadow of a video area to a frame; `None` if nothing of it has
@@ -348,10 +381,11 @@ fn is_current(info: &VideoInfo, frame: &VideoFrame, place: Option<Rect>) -> bool
     }
 }
 
-fn layout(layout: VideoLayout) -> SampleLayout {
+fn layout(layout: VideoLayout) -> Result<SampleLayout, FrameReplaced> {
     match layout {
-        VideoLayout::Yuv420 => SampleLayout::Yuv420,
-        VideoLayout::Yuv422 => SampleLayout::Yuv422,
+        VideoLayout::Yuv420 => Ok(SampleLayout::Yuv420),
+        VideoLayout::Yuv422 => Ok(SampleLayout::Yuv422),
+        VideoLayout::RightEye => Err(FrameReplaced),
     }
 }
 

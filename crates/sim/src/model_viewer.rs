@@ -351,6 +351,9 @@ impl ModelViewer {
                         ));
                     }
                     FrameData::Plain { data, .. } => Shown::Samples(data),
+                    FrameData::Pixels { .. } => {
+                        return Err(format!("stream {id} is for no right eye, but has pixels"));
+                    }
                     FrameData::Coded { keyframe, data } => stream.decode(id, keyframe, data)?,
                 };
                 self.show_frame(&clip, place, &shown);

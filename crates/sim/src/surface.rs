@@ -109,7 +109,7 @@ impl Made {
     pub fn by(hint: DrawHint) -> Made {
         match hint {
             DrawHint::Glyphs => Made::GLYPHS,
-            DrawHint::Image => Made::IMAGE,
+            DrawHint::Image | DrawHint::Stereo { .. } => Made::IMAGE,
             DrawHint::Pattern => Made::PATTERN,
             DrawHint::Solid(_) => Made(1 << 4),
             DrawHint::Composite => Made(1 << 5),

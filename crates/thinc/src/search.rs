@@ -21,6 +21,7 @@ const MODULE_PLACES: [&str; 4] = [
     "/usr/local/lib/xorg/modules",
 ];
 const DRIVER: &str = "thinc_drv.so";
+const VIRTUALGL_PLUGIN: &str = "libvgltrans_thinc.so";
 
 /// What is missing, and where it was searched.
 #[derive(Debug, Error)]
@@ -117,6 +118,25 @@ pub(crate) fn module_path() -> Result<OsString, SearchError> {
     Ok(path)
 }
 
+/// Programs that `vglrun` starts in a session find thinc's transport plugin: the dynamic linker
+/// does, which VirtualGL asks for it by its name.
+pub(crate) fn has_virtualgl_plugin() -> bool {
+    let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
+    let system = [format!("/usr/lib/{}-linux-gnu", env::consts::ARCH)]
+        .into_iter()
+        .chain(["/usr/lib64", "/usr/lib", "/lib64", "/lib"].map(str::to_owned))
+        .map(PathBuf::from);
+    let is_cached = || std::fs::read("/etc/ld.so.cache").is_ok_and(|cache| names_plugin(&cache));
+    folders.chain(system).any(|folder| folder.join(VIRTUALGL_PLUGIN).is_file()) || is_cached()
+}
+
+/// The linker's cache, whatever the rest of its format, has the names of its libraries.
+fn names_plugin(cache: &[u8]) -> bool {
+    let name = [VIRTUALGL_PLUGIN.as_bytes(), b"\0"].concat();
+    cache.windows(name.len()).any(|bytes| bytes == name)
+}
+
 /// The program of this name in PATH, or at this path.
 pub(crate) fn program(name: &OsStr) -> Option<PathBuf> {
     if Path::new(name).components().count() > 1 {
@@ -175,6 +195,13 @@ mod tests {
         assert_eq!(installed("/bin/sh".into()), Path::new("/bin/sh"));
         assert_eq!(installed("/bin/sh (deleted)".into()), Path::new("/bin/sh"));
         assert_eq!(installed("/bin/no-such (deleted)".into()), Path::new("/proc/self/exe"));
+    }
+
+    #[test]
+    fn the_linkers_cache_names_the_plugin_or_not() {
+        assert!(names_plugin(b"libz.so.1\0libvgltrans_thinc.so\0/usr/local/lib/x\0"));
+        assert!(!names_plugin(b"libz.so.1\0libvgltrans_thinc.so.old\0"));
+        assert!(!names_plugin(b""));
     }
 
     #[test]

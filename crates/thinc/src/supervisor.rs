@@ -53,6 +53,9 @@ const SESSION_START_TIMEOUT: Duration = Duration::from_secs(15);
 const SESSION_CONFIG: &str = "session.json";
 const NEW_SESSION_CONFIG: &str = "session.json.new";
 
+/// The transport plugin that VirtualGL loads.
+const VIRTUALGL_TRANSPORT: &str = "VGL_TRANSPORT";
+
 /// Variables of the user's own session, which applications in this one must not see.
 const REMOVED_ENVIRONMENT: [&str; 20] = [
     "DISPLAY",
@@ -603,6 +606,10 @@ impl SessionContext {
         arguments.extend(self.command.iter().cloned());
         let mut command = self.application(&arguments, &processes.display)?;
         command.envs(processes.graphics.environment.iter().copied());
+        let is_chosen = std::env::var_os(VIRTUALGL_TRANSPORT).is_some();
+        if !is_chosen && search::has_virtualgl_plugin() {
+            command.env(VIRTUALGL_TRANSPORT, "thinc");
+        }
         let log = self.open_log("command.log", 0)?;
         let process = self.spawn_logged("command", log, &mut command)?;
         process.child.id().iter().for_each(|&pid| processes.priority.begin(pid));

@@ -21,6 +21,8 @@ const ABI_BEFORE_POINTER_USE: u32 = 4;
 const ABI_BEFORE_FRAME_RATE: u32 = 5;
 /// Version of the same records, before there were gamma tables and pens.
 const ABI_BEFORE_GAMMA_AND_PENS: u32 = 6;
+/// Version of the same records, before there were stereo frames.
+const ABI_BEFORE_STEREO: u32 = 7;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
@@ -217,6 +219,7 @@ impl<R: Read> Reader<R> {
         }
         match word(12) {
             ABI_VERSION
+            | ABI_BEFORE_STEREO
             | ABI_BEFORE_GAMMA_AND_PENS
             | ABI_BEFORE_FRAME_RATE
             | ABI_BEFORE_POINTER_USE => {}

@@ -89,7 +89,7 @@ impl Redactor {
                 match hint {
                     DrawHint::Solid(color) => put(48, self.color(color)),
                     // Every field of it is known, and none is content.
-                    DrawHint::Video { .. } => {
+                    DrawHint::Video { .. } | DrawHint::Stereo { .. } => {
                         for at in [20, 40, 44, 48, 52, 56, 60] {
                             put(
                                 at,

@@ -41,7 +41,7 @@ impl Kind {
                 DrawHint::Solid(_) => 0,
                 DrawHint::Pattern => 1,
                 DrawHint::Glyphs => 2,
-                DrawHint::Image => 3,
+                DrawHint::Image | DrawHint::Stereo { .. } => 3,
                 DrawHint::Composite => 4,
                 DrawHint::Video { .. } => 5,
                 DrawHint::Other => 6,

@@ -161,11 +161,13 @@ fn draw(canvas: &mut Canvas, rect: Rect, hint: DrawHint, op: u64, window: u32) {
                 if !margin && stroke { ink } else { pixel }
             });
         }
-        DrawHint::Image | DrawHint::Video { .. } => canvas.paint(rect, |x, y, _| {
-            let cell = mix(seed ^ ((x >> 3) as u64) << 32 ^ (y >> 3) as u64) as u32;
-            let grain = mix(seed ^ (x as u64) << 32 ^ y as u64) as u32 & 0x0007_0707;
-            (cell & 0x00f8_f8f8) | grain
-        }),
+        DrawHint::Image | DrawHint::Stereo { .. } | DrawHint::Video { .. } => {
+            canvas.paint(rect, |x, y, _| {
+                let cell = mix(seed ^ ((x >> 3) as u64) << 32 ^ (y >> 3) as u64) as u32;
+                let grain = mix(seed ^ (x as u64) << 32 ^ y as u64) as u32 & 0x0007_0707;
+                (cell & 0x00f8_f8f8) | grain
+            })
+        }
         DrawHint::Composite => {
             let color = seed as u32 & 0x00c0_c0c0;
             canvas.paint(rect, |_, y, _| color + ((y - rect.y1) as u32 & 0x3f) * 0x0001_0101);

@@ -16,6 +16,7 @@ use thinc_protocol::session::{
 use thinc_protocol::video::VideoCommand;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
+use thinc_region::Region;
 
 use crate::cache::GrantedCache;
 use crate::clipboard::Clipboard;
@@ -31,6 +32,7 @@ use crate::path_watch::PathWatch;
 use crate::picture_quality::QualityChoice;
 use crate::sound::SoundChannel;
 use crate::stats::ViewerStats;
+use crate::stereo::Stereo;
 use crate::stream_tail::StreamTail;
 use crate::unacked_input::UnackedInput;
 use crate::video::Videos;
@@ -57,6 +59,7 @@ pub(crate) struct State {
     pub(crate) sound: SoundChannel,
     pub(crate) microphone: MicrophoneChannel,
     pub(crate) quality: QualityChoice,
+    pub(crate) stereo: Stereo,
     pub(crate) lip_sync: LipSync,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
@@ -154,6 +157,7 @@ impl State {
             sound: SoundChannel::new(caps),
             microphone: MicrophoneChannel::new(caps),
             quality: QualityChoice::default(),
+            stereo: Stereo::default(),
             lip_sync: LipSync::default(),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
@@ -221,6 +225,9 @@ impl State {
                 self.sound.handle_hello(hello.caps, &mut self.outbox);
                 self.microphone.handle_hello(hello.caps);
                 self.quality.handle_hello(hello.caps, &mut self.outbox);
+                if self.stereo.handle_hello(hello.caps, &mut self.outbox) {
+                    self.videos.want_right_eye(true, &mut self.framebuffer);
+                }
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
             SessionMessage::Geometry(geometry) => {
@@ -439,6 +446,15 @@ impl State {
         self.stats.video = self.videos.stats;
     }
 
+    /// Takes the damage, and brings what is shown of two eyes' pictures up to date there.
+    pub(crate) fn take_damage(&mut self) -> Region {
+        if self.stereo.composes(self.videos.right_eye()) {
+            self.videos.paint_all(&mut self.framebuffer);
+        }
+        let damage = self.framebuffer.take_damage();
+        self.stereo.compose(damage, &self.framebuffer, self.videos.right_eye())
+    }
+
     fn update(&mut self, update: &Update<'_>, now: Micros) -> Result<(), ViewerError> {
         if update.seq <= self.last_seq {
             return Err(ViewerError::Order("update numbers that do not increase"));
@@ -530,7 +546,9 @@ impl State {
             if work > work_max {
                 return Err(ViewerError::Work);
             }
-            self.order.note(&command);
+            if !self.videos.is_beside_framebuffer(&command) {
+                self.order.note(&command);
+            }
             match &command {
                 Command::Keep { rect, .. } => {
                     self.videos.before_read(&(*rect).into(), &mut self.framebuffer)

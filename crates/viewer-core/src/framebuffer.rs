@@ -124,7 +124,7 @@ impl Framebuffer {
             // Only declares the region lossless.
             Command::Copy { dx: 0, dy: 0, .. } => 0,
             Command::Copy { region, dx, dy } => {
-                self.copy(region, *dx, *dy);
+                copy_pixels(&mut self.pixels, stride, region, (*dx, *dy));
                 region.area()
             }
             Command::Sfill { region, color } => {
@@ -263,22 +263,15 @@ impl Framebuffer {
         region.rects().iter().for_each(|rect| self.lossy.add(rect));
     }
 
+    /// The region looks different, though no pixel here has changed: another layer has.
+    pub(crate) fn add_damage(&mut self, region: &Region) {
+        self.damage.add(region);
+        self.bound_damage();
+    }
+
     fn bound_damage(&mut self) {
         if self.damage.rect_count() > DAMAGE_RECTS_MAX {
             self.damage = self.damage.extents().into();
-        }
-    }
-
-    fn copy(&mut self, region: &Region, dx: i32, dy: i32) {
-        let stride = self.size.width as usize;
-        for rect in region.copy_order(dx, dy) {
-            let source = offset(&rect.translate(-dx, -dy), stride);
-            let target = offset(&rect, stride);
-            let (width, height) = extent(&rect);
-            for i in 0..height {
-                let row = if dy > 0 { height - 1 - i } else { i } * stride;
-                self.pixels.copy_within(source + row..source + row + width, target + row);
-            }
         }
     }
 
@@ -289,6 +282,21 @@ impl Framebuffer {
             .chunks_mut(stride)
             .take(height)
             .map(move |row| &mut row[..width])
+    }
+}
+
+/// Copies the pixels of a region from where they are `(dx, dy)` before it; all of both is inside of
+/// `pixels`, whose rows are `stride` long.
+pub(crate) fn copy_pixels(pixels: &mut [u32], stride: usize, region: &Region, vector: (i32, i32)) {
+    let (dx, dy) = vector;
+    for rect in region.copy_order(dx, dy) {
+        let source = offset(&rect.translate(-dx, -dy), stride);
+        let target = offset(&rect, stride);
+        let (width, height) = extent(&rect);
+        for i in 0..height {
+            let row = if dy > 0 { height - 1 - i } else { i } * stride;
+            pixels.copy_within(source + row..source + row + width, target + row);
+        }
     }
 }
 

@@ -7,14 +7,18 @@
 use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
+use thinc_protocol::command::Command;
 use thinc_protocol::limits::{RECTS_MAX, VIDEO_STREAMS_MAX};
-use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand, VideoStatus};
+use thinc_protocol::video::{
+    Codec, DecoderState, Eye, FrameData, Source, VideoCommand, VideoStatus, pixel_bytes,
+};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, PlanesRef};
 
 use crate::framebuffer::Framebuffer;
 use crate::layers::{LAYER_RECTS_MAX, Layers, Samples, VideoLayer};
+use crate::right_eye::RightEye;
 use crate::stats::VideoStats;
 
 /// 4: frames of one stream that wait for the decoder, an eighth of a second at 30 Hz. A decoder
@@ -62,6 +66,12 @@ pub enum VideoError {
         "a compressed frame arrived in video stream {0}, which was started for uncompressed frames"
     )]
     NotCoded(u16),
+    /// A frame of pixels in a stream that is not for the right eye.
+    #[error("a frame of pixels arrived in video stream {0}, which is not for the right eye")]
+    NotRightEye(u16),
+    /// A stream of the right eye that this viewer has never asked for.
+    #[error("video stream {0} is for the right eye, which this viewer has not asked for")]
+    NotAsked(u16),
 }
 
 /// Work for the shell's decoders, in this order. Numbers of streams and frames are unique within a
@@ -106,6 +116,7 @@ pub enum VideoEvent {
 struct Stream {
     number: u64,
     codec: Codec,
+    eye: Eye,
     source: Source,
     place: Rect,
     /// The shell cannot decode its compressed frames; uncompressed ones are shown all the same.
@@ -131,10 +142,12 @@ enum Tracking {
 struct Waiting {
     serial: u64,
     stream: u64,
+    eye: Eye,
     keyframe: bool,
     source: Source,
     place: Rect,
-    /// The part of its clip that nothing was drawn over since.
+    /// The part of its clip that nothing was drawn over since; for the right eye, that no newer
+    /// frame of that eye has replaced. A right-eye frame's place and clip move with its stream's.
     unwritten: Region,
     /// When it was drawn, on the session's clock.
     time: Micros,
@@ -168,6 +181,9 @@ enum Task {
 /// - MOVE, DSTSIZE, SRCSIZE and END after a frame do not affect it: it keeps the source and the
 ///   video area it arrived with;
 /// - GEOMETRY ends all streams and drops the waiting frames.
+///
+/// A frame of the right eye paints beside the framebuffer: no write covers it, it marks nothing
+/// lossy, and it paints only inside its stream's newest clip.
 #[derive(Debug, Default)]
 pub(crate) struct Videos {
     caps: u32,
@@ -186,6 +202,11 @@ pub(crate) struct Videos {
     painter: Painter,
     /// Present if the shell paints frames itself.
     layers: Option<Layers>,
+    /// What streams of the right eye show.
+    right: RightEye,
+    /// It was asked for in this connection, and there was a stream.
+    asked_right: bool,
+    seen_right: bool,
     spare: Vec<Vec<u8>>,
     /// The newest time of a frame that was painted, until it is presented.
     painted: Option<Micros>,
@@ -205,50 +226,81 @@ impl Videos {
         now: Micros,
     ) -> Result<u64, VideoError> {
         match *command {
-            VideoCommand::Init { id, codec, source, place } => {
-                self.start(id, codec, source, place)?
+            VideoCommand::Init { id, codec, eye, source, place } => {
+                let number = self.start(id, codec, eye, (source, place))?;
+                if eye == Eye::Right {
+                    self.seen_right = true;
+                    self.right.begin(number, place, framebuffer.size());
+                }
             }
             VideoCommand::Next { id, time, ref clip, frame } => {
                 let stream = self.stream(id)?;
                 if !stream.place.contains(&clip.extents()) {
                     return Err(VideoError::OutsidePlace(id));
                 }
+                let (number, eye) = (stream.number, stream.eye);
+                let (source, place) = (stream.source, stream.place);
+                let wrong_length =
+                    |needed| VideoError::Length { id, len: frame.data().len(), needed };
                 match frame {
                     FrameData::Plain { layout, data } => {
-                        let (number, source, place) = (stream.number, stream.source, stream.place);
-                        let planes = PlanesRef::packed(source.size, layout, data).ok_or(
-                            VideoError::Length {
-                                id,
-                                len: data.len(),
-                                needed: layout.bytes(source.size),
-                            },
-                        )?;
-                        self.written(clip);
-                        self.show(
-                            number,
-                            (source, place),
-                            clip,
-                            Samples::Borrowed(&planes),
-                            framebuffer,
-                        );
-                        framebuffer.handle_painted(clip, Fidelity::Lossless);
-                        self.stats.plain += 1;
-                        self.stats.shown += 1;
-                        self.painted = self.painted.max(Some(time));
-                        return Ok(clip.area());
+                        let planes = PlanesRef::packed(source.size, layout, data)
+                            .ok_or(wrong_length(layout.bytes(source.size)))?;
+                        let samples = Samples::Borrowed(&planes);
+                        match eye {
+                            Eye::Left => {
+                                self.written(clip);
+                                self.show(number, (source, place), clip, samples, framebuffer);
+                                framebuffer.handle_painted(clip, Fidelity::Lossless);
+                            }
+                            Eye::Right => {
+                                self.clip_right(number, clip, framebuffer);
+                                subtract_from(self.waiting.iter_mut(), Eye::Right, clip);
+                                let frame = (&planes, &source, place);
+                                self.show_right(number, frame, clip, framebuffer);
+                            }
+                        }
+                    }
+                    FrameData::Pixels { .. } if eye == Eye::Left => {
+                        return Err(VideoError::NotRightEye(id));
+                    }
+                    FrameData::Pixels { data } => {
+                        if data.len() as u64 != pixel_bytes(source.size) {
+                            return Err(wrong_length(pixel_bytes(source.size)));
+                        }
+                        self.clip_right(number, clip, framebuffer);
+                        subtract_from(self.waiting.iter_mut(), Eye::Right, clip);
+                        let region = self.right.visible(number, clip);
+                        if !region.is_empty() {
+                            self.right.paint_pixels(number, (data, &source, place), &region);
+                            framebuffer.add_damage(&region);
+                        }
                     }
                     FrameData::Coded { .. } if stream.codec == Codec::None => {
                         return Err(VideoError::NotCoded(id));
                     }
                     FrameData::Coded { keyframe, data } => {
-                        framebuffer.add_lossy(clip);
+                        match eye {
+                            Eye::Left => framebuffer.add_lossy(clip),
+                            Eye::Right => self.clip_right(number, clip, framebuffer),
+                        }
                         self.enqueue(id, clip, (keyframe, time), data, now);
+                        return Ok(0);
                     }
                 }
+                self.stats.plain += 1;
+                self.stats.shown += 1;
+                self.painted = self.painted.max(Some(time));
+                return Ok(clip.area());
             }
             VideoCommand::Move { id, x, y } => {
-                let place = &mut self.stream(id)?.place;
-                *place = Rect::at(x, y, place.width(), place.height());
+                let stream = self.stream(id)?;
+                let before = stream.place;
+                stream.place = Rect::at(x, y, before.width(), before.height());
+                if stream.eye == Eye::Right {
+                    let (number, vector) = (stream.number, (x - before.x1, y - before.y1));
+                    self.move_right(number, (x, y), vector, framebuffer);
+                }
             }
             VideoCommand::SourceSize { id, source } => {
                 let stream = self.stream(id)?;
@@ -256,16 +308,82 @@ impl Videos {
                 stream.tracking = Tracking::NeedsKeyframe { requested: false };
             }
             VideoCommand::PlaceSize { id, size } => {
-                let place = &mut self.stream(id)?.place;
-                *place = Rect::at(place.x1, place.y1, size.width as i32, size.height as i32);
+                let stream = self.stream(id)?;
+                let Rect { x1, y1, .. } = stream.place;
+                stream.place = Rect::at(x1, y1, size.width as i32, size.height as i32);
+                let number = stream.number;
+                framebuffer.add_damage(&self.right.resize(number, size));
             }
             VideoCommand::End { id } => {
                 let number = self.stream(id)?.number;
                 self.paint_stream(number, framebuffer);
                 self.end(id);
+                framebuffer.add_damage(&self.right.end(number));
             }
         }
         Ok(0)
+    }
+
+    /// What the right eye sees over the framebuffer.
+    pub(crate) fn right_eye(&self) -> &RightEye {
+        &self.right
+    }
+
+    /// There was a stream of the right eye.
+    pub(crate) fn has_seen_right_eye(&self) -> bool {
+        self.seen_right
+    }
+
+    /// The session is asked for the right eye's pictures, or for no more of them.
+    pub(crate) fn want_right_eye(&mut self, is_wanted: bool, framebuffer: &mut Framebuffer) {
+        self.asked_right |= is_wanted;
+        framebuffer.add_damage(&self.right.set_wanted(is_wanted));
+    }
+
+    /// True if this command is one of a stream of the right eye, which writes no pixel that others
+    /// write.
+    pub(crate) fn is_beside_framebuffer(&self, command: &Command<'_>) -> bool {
+        let Command::Video(VideoCommand::Next { id, .. }) = command else { return false };
+        let stream = self.streams.get(usize::from(*id)).and_then(Option::as_ref);
+        stream.is_some_and(|stream| stream.eye == Eye::Right)
+    }
+
+    /// A frame of a right-eye stream has arrived, visible in `clip`.
+    fn clip_right(&mut self, stream: u64, clip: &Region, framebuffer: &mut Framebuffer) {
+        framebuffer.add_damage(&self.right.clip_to(stream, clip));
+    }
+
+    /// Such a frame is painted where it is visible; returns the pixels painted.
+    fn show_right(
+        &mut self,
+        stream: u64,
+        frame: (&PlanesRef<'_>, &Source, Rect),
+        region: &Region,
+        framebuffer: &mut Framebuffer,
+    ) -> u64 {
+        let region = self.right.visible(stream, region);
+        if !region.is_empty() {
+            self.right.paint(stream, &mut self.painter, frame, &region);
+            framebuffer.add_damage(&region);
+        }
+        region.area()
+    }
+
+    /// Such a stream moves: its pixels, and those of its frames that are not decoded yet.
+    fn move_right(
+        &mut self,
+        stream: u64,
+        to: (i32, i32),
+        (dx, dy): (i32, i32),
+        framebuffer: &mut Framebuffer,
+    ) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.stream == stream) {
+            waiting.place = waiting.place.translate(dx, dy);
+            waiting.unwritten.translate(dx, dy);
+            // A frame may wait for long, and coordinates have a limit.
+            waiting.unwritten.intersect_rect(&framebuffer.size().rect());
+        }
+        framebuffer.add_damage(&self.right.move_to(stream, to));
     }
 
     /// Sets whether the shell paints frames itself.
@@ -365,9 +483,9 @@ impl Videos {
         &mut self,
         id: u16,
         codec: Codec,
-        source: Source,
-        place: Rect,
-    ) -> Result<(), VideoError> {
+        eye: Eye,
+        (source, place): (Source, Rect),
+    ) -> Result<u64, VideoError> {
         let needed = match codec {
             Codec::None => ViewerCaps::VIDEO,
             Codec::H264 => ViewerCaps::VIDEO | ViewerCaps::H264,
@@ -375,13 +493,16 @@ impl Videos {
         if self.caps & needed != needed {
             return Err(VideoError::NotSupported(id));
         }
+        if eye == Eye::Right && !self.asked_right {
+            return Err(VideoError::NotAsked(id));
+        }
         if self.stream(id).is_ok() {
             return Err(VideoError::AlreadyStarted(id));
         }
         let number = self.next_number();
         let tracking = Tracking::NeedsKeyframe { requested: false };
         let stream =
-            Stream { number, codec, source, place, refused: false, tracking, keys_failed: 0 };
+            Stream { number, codec, eye, source, place, refused: false, tracking, keys_failed: 0 };
         self.streams[usize::from(id)] = Some(stream);
         // A report about the previous stream of this number is stale.
         self.answers[usize::from(id)] = match codec {
@@ -392,7 +513,7 @@ impl Videos {
             }
         };
         self.stats.streams += 1;
-        Ok(())
+        Ok(number)
     }
 
     fn end(&mut self, id: u16) {
@@ -413,6 +534,7 @@ impl Videos {
     pub(crate) fn reset(&mut self) {
         (0..VIDEO_STREAMS_MAX).for_each(|id| self.end(id));
         self.drop_waiting(|_| true);
+        self.right.reset();
     }
 
     /// A compressed frame arrived: it waits for the decoder, unless it cannot be decoded.
@@ -458,6 +580,7 @@ impl Videos {
         self.waiting.push_back(Waiting {
             serial,
             stream: number,
+            eye: stream.eye,
             keyframe,
             source: stream.source,
             place: stream.place,
@@ -472,14 +595,14 @@ impl Videos {
 
     /// The region was written after every waiting or kept frame.
     pub(crate) fn written(&mut self, region: &Region) {
-        subtract_from(self.waiting.iter_mut(), region);
+        subtract_from(self.waiting.iter_mut(), Eye::Left, region);
         self.uncover(region);
     }
 
     /// As [`Videos::written`], for a rectangle.
     pub(crate) fn written_rect(&mut self, rect: &Rect) {
         for waiting in &mut self.waiting {
-            if waiting.unwritten.overlaps_rect(rect) {
+            if waiting.eye == Eye::Left && waiting.unwritten.overlaps_rect(rect) {
                 waiting.unwritten.subtract_rect(rect);
                 bound(&mut waiting.unwritten);
             }
@@ -542,7 +665,11 @@ impl Videos {
 
     /// True if some of this frame is still visible.
     pub(crate) fn is_visible(&self, serial: u64) -> bool {
-        self.waiting.iter().any(|waiting| waiting.serial == serial && !waiting.unwritten.is_empty())
+        let waiting = self.waiting.iter().find(|waiting| waiting.serial == serial);
+        waiting.is_some_and(|waiting| match waiting.eye {
+            Eye::Left => !waiting.unwritten.is_empty(),
+            Eye::Right => !self.right.visible(waiting.stream, &waiting.unwritten).is_empty(),
+        })
     }
 
     /// A frame was decoded that is no longer visible.
@@ -572,15 +699,24 @@ impl Videos {
         }
         let frame = self.remove(at);
         self.decoded(frame.stream);
-        let pixels = frame.unwritten.area();
+        let clip = &frame.unwritten;
+        let pixels = match frame.eye {
+            Eye::Left => clip.area(),
+            Eye::Right => {
+                let planes = samples.as_ref();
+                self.show_right(frame.stream, (&planes, &source, frame.place), clip, framebuffer)
+            }
+        };
         if pixels == 0 {
             self.stats.late += 1;
         } else {
-            let clip = &frame.unwritten;
-            self.show(frame.stream, (source, frame.place), clip, samples, framebuffer);
-            framebuffer.handle_painted(clip, Fidelity::Lossy);
+            if frame.eye == Eye::Left {
+                self.show(frame.stream, (source, frame.place), clip, samples, framebuffer);
+                framebuffer.handle_painted(clip, Fidelity::Lossy);
+            }
             // Older frames that are decoded later must not paint over it.
-            subtract_from(self.waiting.iter_mut().take_while(|older| older.serial < serial), clip);
+            let older = self.waiting.iter_mut().take_while(|older| older.serial < serial);
+            subtract_from(older, frame.eye, clip);
             let delay_us = now.saturating_sub(frame.received);
             self.painted = self.painted.max(Some(frame.time));
             self.stats.shown += 1;
@@ -613,9 +749,10 @@ impl Videos {
         self.streams.iter().flatten().count()
     }
 
-    /// True if an active stream's video area overlaps `rect`.
+    /// True if an active stream's video area overlaps `rect` of the framebuffer.
     pub(crate) fn has_video_in(&self, rect: &Rect) -> bool {
-        self.streams.iter().flatten().any(|stream| stream.place.overlaps(rect))
+        let mut left = self.streams.iter().flatten().filter(|stream| stream.eye == Eye::Left);
+        left.any(|stream| stream.place.overlaps(rect))
     }
 
     /// The next work for the shell's decoders.
@@ -759,10 +896,10 @@ const fn even(size: Size) -> Size {
     Size { width: size.width.next_multiple_of(2), height: size.height.next_multiple_of(2) }
 }
 
-/// Subtracts the region from frames that wait.
-fn subtract_from<'a>(frames: impl Iterator<Item = &'a mut Waiting>, region: &Region) {
+/// Subtracts the region from frames of this eye that wait.
+fn subtract_from<'a>(frames: impl Iterator<Item = &'a mut Waiting>, eye: Eye, region: &Region) {
     for waiting in frames {
-        if waiting.unwritten.overlaps(region) {
+        if waiting.eye == eye && waiting.unwritten.overlaps(region) {
             waiting.unwritten.subtract(region);
             bound(&mut waiting.unwritten);
         }

@@ -855,9 +855,10 @@ impl Viewer {
         self.state.framebuffer.lossy()
     }
 
-    /// Takes the damage since the last call.
+    /// Takes the damage since the last call: where [`Viewer::picture`] has other pixels. While two
+    /// eyes' pictures are shown as one, no video frame is left to the shell.
     pub fn take_damage(&mut self) -> Region {
-        self.state.framebuffer.take_damage()
+        self.state.take_damage()
     }
 
     /// True if there is damage.

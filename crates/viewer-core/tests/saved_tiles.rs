@@ -4,7 +4,7 @@
 
 use thinc_protocol::command::Command;
 use thinc_protocol::session::{Geometry, ScreenPart, SessionHello, SessionMessage, Update};
-use thinc_protocol::video::{Codec, Source, VideoCommand};
+use thinc_protocol::video::{Codec, Eye, Source, VideoCommand};
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{ClipboardPolicy, SavedTiles, Urgency, Viewer, ViewerConfig};
@@ -149,8 +149,8 @@ fn lossy_tiles_and_videos_are_not_saved() {
     let exact = Rect::new(0, 0, 256, 140);
     fill(&mut viewer, 1, exact, 1);
     let source = Source { size: Size { width: 16, height: 16 }, crop: Rect::new(0, 0, 16, 16) };
-    let init =
-        VideoCommand::Init { id: 0, codec: Codec::None, source, place: Rect::at(0, 0, 32, 32) };
+    let (codec, place) = (Codec::None, Rect::at(0, 0, 32, 32));
+    let init = VideoCommand::Init { id: 0, codec, eye: Eye::Left, source, place };
     draw(&mut viewer, 2, &Command::Video(init));
     present(&mut saved, &mut viewer, 0);
     let first = tiles(&mut saved, &viewer, Urgency::Final, 2 * SECOND);

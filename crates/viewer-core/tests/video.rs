@@ -7,7 +7,7 @@ mod videos;
 use thinc_protocol::command::Command;
 use thinc_protocol::session::{ScreenPart, SessionMessage};
 use thinc_protocol::video::{
-    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::{Displays, View, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -116,7 +116,8 @@ fn a_frame_is_scaled_into_the_video_area_it_arrived_with() {
 
 #[test]
 fn protocol_violations_are_reported() {
-    let init = |id, codec| VideoCommand::Init { id, codec, source: SOURCE, place: PLACE };
+    let init =
+        |id, codec| VideoCommand::Init { id, codec, eye: Eye::Left, source: SOURCE, place: PLACE };
     let picture = grey(SOURCE.size, 50);
     let plain = |layout| FrameData::Plain { layout, data: picture.data() };
     let (end, place) = (VideoCommand::End { id: 1 }, Region::from(PLACE));
@@ -181,7 +182,8 @@ fn protocol_violations_are_reported() {
 
 #[test]
 fn video_without_the_capability_is_refused() {
-    let init = |codec| VideoCommand::Init { id: 9, codec, source: SOURCE, place: PLACE };
+    let init =
+        |codec| VideoCommand::Init { id: 9, codec, eye: Eye::Left, source: SOURCE, place: PLACE };
     for (caps, codec) in [
         (0, Codec::None),
         (0, Codec::H264),

@@ -10,7 +10,7 @@ use thinc_protocol::viewer::KeyboardLayout;
 use thinc_region::Size;
 use thinc_transport::offer::UdpPorts;
 use thinc_transport::{GuestLogin, TransportChoice, password};
-use thinc_viewer_core::ClipboardPolicy;
+use thinc_viewer_core::{ClipboardPolicy, StereoMode};
 
 use crate::address;
 use crate::client::{MicrophoneChoice, Opening, SoundChoice};
@@ -264,6 +264,12 @@ pub struct Cli {
     /// and what is copied have the session's own colours in any case.
     #[arg(long, value_enum, default_value_t = Gamma::Session)]
     pub gamma: Gamma,
+
+    /// How programs that draw for each eye (stereo 3D) are shown. All else looks as ever.
+    ///
+    /// Ctrl+Alt+W, and the menu while such a program is shown, change it.
+    #[arg(long, value_enum, default_value_t = Stereo::Off)]
+    pub stereo: Stereo,
 
     /// Sound of the session.
     #[arg(long, value_enum, default_value_t = Sound::On, conflicts_with = "headless")]
@@ -533,6 +539,35 @@ impl Gamma {
     }
 }
 
+/// How programs that draw for each eye are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Stereo {
+    /// The left eye's picture.
+    Off,
+    /// Red of the left one, green and blue of the right one, for red-cyan glasses.
+    Anaglyph,
+    /// The left one in the left half of the program's window, the right one in the right half.
+    SideBySide,
+    /// Even rows of the left one, odd rows of the right one, for displays with polarised rows: in
+    /// fullscreen, unscaled.
+    Interleaved,
+    /// A display with a picture for each eye (quad-buffered OpenGL); needs --present gpu or auto.
+    Quad,
+}
+
+impl Stereo {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> StereoMode {
+        match self {
+            Stereo::Off => StereoMode::Off,
+            Stereo::Anaglyph => StereoMode::Anaglyph,
+            Stereo::SideBySide => StereoMode::SideBySide,
+            Stereo::Interleaved => StereoMode::Interleaved,
+            Stereo::Quad => StereoMode::Quad,
+        }
+    }
+}
+
 /// How good pictures are while they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Quality {
@@ -622,6 +657,8 @@ Keys in the window:
   Ctrl+Alt+E    Show lossy areas: on slow paths photographs are lossy until they are refreshed
   Ctrl+Alt+H    Next quality of pictures that move: auto, exact, high, medium, low
   Ctrl+Alt+A    Show exactly what is there now, also while it moves
+  Ctrl+Alt+W    Next way to show stereo programs: off, anaglyph, side-by-side, interleaved, and quad
+                where the display has it
   Ctrl+Alt+G    Toggle keyboard grab: the session gets shortcuts of the local desktop too (Alt+Tab,
                 Super…); fullscreen grabs by itself
   Ctrl+Alt+P    Release a captured pointer, or let an application capture it
@@ -674,6 +711,13 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
                       its own size
   quality auto|exact|high|medium|low   sets how good pictures that move are
   exact               asks for what is shown now lossless, also while it moves
+  stereo off|anaglyph|side-by-side|interleaved|quad   sets how stereo programs are shown
+  wait-right yes|no   waits until the right eye sees a stereo program, or none
+  right-bounds        answers `ok WxH+X+Y` of where stereo programs are, or `ok none`
+  right-pixel X Y     answers `ok RRGGBB` as the right eye sees it; pixel is the left eye's
+  wait-right-pixel X Y RRGGBB   waits until the right eye sees this colour there
+  screenshot-right FILE   writes a PNG of what the right eye sees; screenshot is the left eye's
+  screenshot-shown FILE   writes a PNG of both pictures as a window shows them in this mode
   hash                answers `ok` and xxh3 of the pixels (little-endian 0x00RRGGBB)
   pixel X Y           answers `ok RRGGBB`
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`

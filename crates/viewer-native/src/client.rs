@@ -14,11 +14,9 @@ use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::people::ShareAction;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::viewer::{Display, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps};
-#[cfg(feature = "window")]
-use thinc_region::Region;
-use thinc_region::Size;
+use thinc_region::{Region, Size};
 use thinc_transport::TransportChoice;
-use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{ClipboardPolicy, StereoMode, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
@@ -48,6 +46,7 @@ use session_info::{SessionInfo, words_of_copying};
 pub use sound::SoundChoice;
 #[cfg(feature = "window")]
 pub(crate) use sound::{SharedPlayer, SoundSide};
+use stereo::StereoChoice;
 use transports::Transports;
 use viewers::Viewers;
 
@@ -67,6 +66,7 @@ mod served;
 mod session_info;
 mod sign_in;
 mod sound;
+mod stereo;
 mod switch;
 #[cfg(test)]
 mod testing;
@@ -124,6 +124,8 @@ pub struct ClientConfig {
     pub quality: PictureQuality,
     /// Whether night colours and gamma of the session are shown.
     pub gamma: GammaChoice,
+    /// How stereo programs are shown, until the user chooses.
+    pub stereo: StereoMode,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -185,6 +187,8 @@ pub struct State {
     pub(crate) transports: Transports,
     /// What each connection's hello says.
     hello: HelloOptions,
+    /// How stereo programs are shown.
+    stereo: StereoChoice,
     /// What the window asks of the session's screen.
     screen: ScreenRequests,
     /// What the session has told of itself.
@@ -231,7 +235,6 @@ impl State {
     }
 
     /// What has to be presented.
-    #[cfg(feature = "window")]
     pub(crate) fn take_damage(&mut self) -> Region {
         self.viewers.shown.take_damage()
     }
@@ -512,6 +515,7 @@ impl Client {
             served: Served::default(),
             transports: Transports::default(),
             hello: HelloOptions::new(random_number(), config.opening, config.quality, config.gamma),
+            stereo: StereoChoice::new(config.stereo),
             screen: ScreenRequests::new(config.size, config.view),
             session: SessionInfo::default(),
             clipboard: Clipboard::default(),

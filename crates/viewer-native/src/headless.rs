@@ -13,9 +13,9 @@ use thinc_protocol::pen::PenSample;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
-use thinc_region::Size;
+use thinc_region::{Rect, Size};
 use thinc_transport::TransportChoice;
-use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
+use thinc_viewer_core::{ClipboardPolicy, CursorPixels, StereoMode};
 
 use crate::client::{
     Client, ClientConfig, MicrophoneChoice, NewKeys, Opening, Reconnect, SoundChoice, State,
@@ -70,6 +70,8 @@ pub struct HeadlessOptions {
     pub quality: PictureQuality,
     /// Whether a script may ask what colours are shown as.
     pub gamma: GammaChoice,
+    /// How stereo programs are shown, until a script chooses.
+    pub stereo: StereoMode,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
 }
@@ -90,6 +92,7 @@ impl Default for HeadlessOptions {
             prints: PrintChoice::Keep,
             quality: PictureQuality::Auto,
             gamma: GammaChoice::Session,
+            stereo: StereoMode::Off,
             decoder: this_program(),
         }
     }
@@ -105,6 +108,10 @@ pub struct Screen {
 }
 
 impl Screen {
+    fn new(size: Size, pixels: &[u32]) -> Screen {
+        Screen { size, pixels: pixels.iter().map(|pixel| pixel & 0x00ff_ffff).collect() }
+    }
+
     /// The pixel at (x, y), 0x00RRGGBB; None outside the screen.
     pub fn pixel(&self, x: u32, y: u32) -> Option<u32> {
         (x < self.size.width && y < self.size.height)
@@ -166,6 +173,7 @@ impl Headless {
             opening: Opening::Join,
             quality: options.quality,
             gamma: options.gamma,
+            stereo: options.stereo,
             sound: SoundChoice::Off,
             microphone: MicrophoneChoice::Off,
             decoder: options.decoder,
@@ -290,12 +298,76 @@ impl Headless {
         u64::from(state.viewers.connections()) << 48 | state.viewer().stats().updates
     }
 
-    /// The screen as the viewer shows it.
+    /// The screen as the viewer shows it; of stereo programs, the left eye's picture.
     pub fn screen(&self) -> Screen {
         let state = self.client.lock();
         let framebuffer = state.viewer().framebuffer();
-        let pixels = framebuffer.pixels().iter().map(|pixel| pixel & 0x00ff_ffff).collect();
-        Screen { size: framebuffer.size(), pixels }
+        Screen::new(framebuffer.size(), framebuffer.pixels())
+    }
+
+    /// The screen as the right eye sees it: stereo programs' right pictures over the framebuffer.
+    pub fn right_screen(&self) -> Screen {
+        let state = self.client.lock();
+        let (framebuffer, right) = (state.viewer().framebuffer(), state.viewer().right_eye());
+        let size = framebuffer.size();
+        let mut pixels = framebuffer.pixels().to_vec();
+        for (y, row) in (0..).zip(pixels.chunks_exact_mut((size.width as usize).max(1))) {
+            right.overlay(0, y, row);
+        }
+        Screen::new(size, &pixels)
+    }
+
+    /// Both eyes' pictures as a window shows them in the mode that was chosen.
+    pub fn shown_screen(&self) -> Screen {
+        let mut state = self.client.lock();
+        // Nobody else presents.
+        let _ = state.take_damage();
+        Screen::new(state.viewer().framebuffer().size(), state.viewer().picture())
+    }
+
+    /// The smallest rectangle around the places of stereo programs, if the right eye sees any.
+    pub fn right_bounds(&self) -> Option<Rect> {
+        let bounds = self.client.lock().viewer().right_eye().bounds();
+        (!bounds.is_empty()).then_some(bounds)
+    }
+
+    /// How stereo programs are shown from now on.
+    ///
+    /// # Errors
+    /// The session has no stereo.
+    pub fn choose_stereo(&mut self, mode: StereoMode) -> Result<(), ViewError> {
+        self.wait("the connection", |state, _| state.is_connected().then_some(()))?;
+        let mut state = self.client.lock();
+        if mode.is_on() && !state.viewer().takes_stereo() {
+            return Err(ViewError::Script("this session has no stereo".to_owned()));
+        }
+        state.choose_stereo(mode);
+        Ok(())
+    }
+
+    /// Waits until the right eye sees this colour, 0xRRGGBB, at a pixel.
+    pub(crate) fn wait_right_pixel(
+        &mut self,
+        (x, y): (u32, u32),
+        color: u32,
+    ) -> Result<(), ViewError> {
+        self.wait("the right eye's pixel", |state, _| {
+            let framebuffer = state.viewer().framebuffer();
+            let size = framebuffer.size();
+            if x >= size.width || y >= size.height {
+                return None;
+            }
+            let mut pixel = [framebuffer.row(y as usize)[x as usize]];
+            state.viewer().right_eye().overlay(x as i32, y as i32, &mut pixel);
+            (pixel[0] & 0x00ff_ffff == color).then_some(())
+        })
+    }
+
+    /// Waits until the right eye sees a stereo program, or none.
+    pub(crate) fn wait_right(&mut self, sees: bool) -> Result<(), ViewError> {
+        self.wait("the right eye's picture", |state, _| {
+            (state.viewer().right_eye().is_empty() != sees).then_some(())
+        })
     }
 
     /// The screen's size.
@@ -627,8 +699,17 @@ impl Headless {
 
     /// Writes the screen as a PNG.
     pub fn screenshot(&self, path: &Path) -> Result<(), ViewError> {
-        let screen = self.screen();
-        shot::write_png(path, screen.size, &screen.pixels).map_err(|error| file_error(path, error))
+        write(path, &self.screen())
+    }
+
+    /// Writes the screen as the right eye sees it.
+    pub(crate) fn right_screenshot(&self, path: &Path) -> Result<(), ViewError> {
+        write(path, &self.right_screen())
+    }
+
+    /// Writes both eyes' pictures as a window shows them.
+    pub(crate) fn shown_screenshot(&self, path: &Path) -> Result<(), ViewError> {
+        write(path, &self.shown_screen())
     }
 
     /// Writes the statistics as JSON.
@@ -656,6 +737,10 @@ impl Headless {
             (state.is_connected() && state.viewers.connections() >= number).then_some(())
         })
     }
+}
+
+fn write(path: &Path, screen: &Screen) -> Result<(), ViewError> {
+    shot::write_png(path, screen.size, &screen.pixels).map_err(|error| file_error(path, error))
 }
 
 fn file_error(path: &Path, error: io::Error) -> ViewError {

@@ -77,6 +77,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         prints: cli.prints(),
         quality: cli.quality.choice(),
         gamma: cli.gamma.choice(),
+        stereo: cli.stereo.choice(),
         decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
@@ -131,6 +132,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         prints: cli.prints(),
         quality: cli.quality.choice(),
         gamma: cli.gamma.choice(),
+        stereo: cli.stereo.choice(),
         sound: cli.sound.choice(),
         microphone: cli.microphone.choice(),
         error_window: cli.error_window,

@@ -12,7 +12,7 @@ use thinc_protocol::file::FilePurpose;
 use thinc_protocol::pen::{PEN_FRACTION, PEN_TILT_MAX, PenSample};
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout, TouchPhase, View};
 use thinc_region::Size;
-use thinc_viewer_core::CursorPixels;
+use thinc_viewer_core::{CursorPixels, StereoMode};
 
 use crate::cli::Quality;
 use crate::error::ViewError;
@@ -93,7 +93,7 @@ pub fn run(
 /// Carries out the commands of one kind; None for others.
 type Kind = fn(&mut Headless, &str, &str) -> Result<Option<Answer>, ViewError>;
 
-const KINDS: [Kind; 6] = [keyboard, pointer, waits, screen, cursor, clipboard_and_files];
+const KINDS: [Kind; 7] = [keyboard, pointer, waits, screen, stereo, cursor, clipboard_and_files];
 
 fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
     let line = line.trim_start();
@@ -313,6 +313,46 @@ fn screen(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Ans
                 .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the screen")))
         }
         "screenshot" => viewer.screenshot(file(rest)?).map(done),
+        _ => return Ok(None),
+    };
+    answer.map(Some)
+}
+
+/// Both eyes' pictures of stereo programs.
+fn stereo(viewer: &mut Headless, command: &str, rest: &str) -> Result<Option<Answer>, ViewError> {
+    let answer = match command {
+        "stereo" => match StereoMode::of_name(rest.trim()) {
+            Some(mode) => viewer.choose_stereo(mode).map(done),
+            None => Err(ViewError::Script(format!(
+                "{:?} is no stereo mode: {} are",
+                rest.trim(),
+                StereoMode::ALL.map(StereoMode::name).join(", ")
+            ))),
+        },
+        "right-pixel" => {
+            let [x, y] = numbers(rest)?;
+            let pixel = viewer.right_screen().pixel(x, y);
+            pixel
+                .map(|pixel| Answer::Ok(format!("{pixel:06x}")))
+                .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the screen")))
+        }
+        "right-bounds" => Ok(Answer::Ok(viewer.right_bounds().map_or("none".into(), |at| {
+            format!("{}x{}+{}+{}", at.width(), at.height(), at.x1, at.y1)
+        }))),
+        "wait-right" => match rest.trim() {
+            "yes" => viewer.wait_right(true).map(done),
+            "no" => viewer.wait_right(false).map(done),
+            other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
+        },
+        "wait-right-pixel" => {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let [x, y, color] = words[..] else {
+                return Err(ViewError::Script("wait-right-pixel X Y RRGGBB".into()));
+            };
+            viewer.wait_right_pixel((number(x)?, number(y)?), hex(color)?).map(done)
+        }
+        "screenshot-right" => viewer.right_screenshot(file(rest)?).map(done),
+        "screenshot-shown" => viewer.shown_screenshot(file(rest)?).map(done),
         _ => return Ok(None),
     };
     answer.map(Some)

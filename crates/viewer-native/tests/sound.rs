@@ -12,7 +12,7 @@ use desk::{Desk, until, xvfb};
 use thinc_protocol::command::Command;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::sound::{SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundWant};
-use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
+use thinc_protocol::video::{Codec, Eye, FrameData, SampleLayout, Source, VideoCommand};
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Size};
 
@@ -65,7 +65,8 @@ impl Listener {
     fn start_video(&self) {
         let size = Size { width: 16, height: 16 };
         let source = Source { size, crop: size.rect() };
-        let init = VideoCommand::Init { id: 0, codec: Codec::None, source, place: PLACE };
+        let init =
+            VideoCommand::Init { id: 0, codec: Codec::None, eye: Eye::Left, source, place: PLACE };
         self.desk.fake.commands(&[Command::Video(init)]);
     }
 

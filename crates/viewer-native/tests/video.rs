@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use thinc_h264::{Decoder, Encoder, EncoderSettings};
 use thinc_protocol::command::Command;
 use thinc_protocol::video::{
-    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -86,7 +86,7 @@ impl TestVideo {
 }
 
 fn init(id: u16, codec: Codec, source: Source) -> Command<'static> {
-    Command::Video(VideoCommand::Init { id, codec, source, place: PLACE })
+    Command::Video(VideoCommand::Init { id, codec, eye: Eye::Left, source, place: PLACE })
 }
 
 fn coded<'a>(id: u16, clip: &Region, (data, key): &'a (Vec<u8>, bool)) -> Command<'a> {

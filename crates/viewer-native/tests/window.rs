@@ -16,7 +16,7 @@ use fake::Fake;
 use thinc_protocol::command::{Command, Compression};
 use thinc_protocol::file::{FileMessage, FilePurpose};
 use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
-use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
+use thinc_protocol::video::{Codec, Eye, FrameData, SampleLayout, Source, VideoCommand};
 use thinc_protocol::viewer::{Display, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
@@ -66,6 +66,7 @@ fn videos_are_bit_exact_with_every_presenter() {
         desk.fake.commands(&[Command::Video(VideoCommand::Init {
             id: 0,
             codec: Codec::None,
+            eye: Eye::Left,
             source,
             place,
         })]);

@@ -605,6 +605,25 @@ pub extern "C" fn viewer_takes_quality() -> u32 {
     with(|page| u32::from(page.takes_quality()))
 }
 
+/// How stereo programs are shown from now on, also on later connections: the number of a
+/// `StereoMode`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_choose_stereo(number: u32) {
+    with(|page| page.choose_stereo(number));
+}
+
+/// Whether the session takes that choice.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_takes_stereo() -> u32 {
+    with(|page| u32::from(page.takes_stereo()))
+}
+
+/// Whether a stereo program was shown in this connection.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_has_seen_stereo() -> u32 {
+    with(|page| u32::from(page.has_seen_stereo()))
+}
+
 /// What the next connection does where the session is shown elsewhere: 0, it only reconnects;
 /// 1, the user opens the session, and its policy decides; 2, it takes over; 3, it joins.
 #[unsafe(no_mangle)]

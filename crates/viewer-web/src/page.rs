@@ -7,6 +7,7 @@ mod files;
 mod microphone;
 mod saved;
 mod sound;
+mod stereo;
 
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
@@ -20,8 +21,8 @@ use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
     AttemptMeans, Attempts, CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, Liveness,
-    PathChange, SavedCacheError, SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError,
-    ViewerEvent,
+    PathChange, SavedCacheError, SavedTiles, StereoMode, VideoEvent, Viewer, ViewerConfig,
+    ViewerError, ViewerEvent,
 };
 
 pub(crate) use self::files::Accepts;
@@ -144,6 +145,7 @@ pub(crate) struct Page {
     /// Whether the next connection opens the session, as `viewer_opening` numbers it.
     opening: u32,
     quality: PictureQuality,
+    stereo: StereoMode,
     /// Whether the connection has datagrams.
     datagrams: bool,
     /// If the browser can play sound, and the message for the player that was handed out last.
@@ -187,6 +189,7 @@ impl Page {
             h264: false,
             opening: 0,
             quality: PictureQuality::Auto,
+            stereo: StereoMode::Off,
             datagrams: false,
             sound_want: None,
             sound: Vec::new(),
@@ -262,6 +265,7 @@ impl Page {
             viewer.set_layout(layout.clone());
         }
         viewer.choose_quality(self.quality);
+        viewer.choose_stereo(self.stereo);
         viewer.set_idle_probes(self.probes_idle);
         self.begin_sound(&mut viewer);
         self.viewer = Some(viewer);
@@ -863,8 +867,9 @@ impl Page {
         self.viewer.as_ref().map_or(Size::default(), |viewer| viewer.framebuffer().size())
     }
 
+    /// As it is presented, of the last damage: of stereo programs, both eyes' pictures in one.
     pub(crate) fn screen(&self) -> &[u32] {
-        self.viewer.as_ref().map_or(&[], |viewer| viewer.framebuffer().pixels())
+        self.viewer.as_ref().map_or(&[], Viewer::picture)
     }
 
     pub(crate) fn is_damaged(&self) -> bool {
@@ -904,7 +909,8 @@ impl Page {
             && viewer.framebuffer().size().rect().contains(&rect)
         {
             for y in rect.y1..rect.y2 {
-                let row = &viewer.framebuffer().row(y as usize)[rect.x1 as usize..rect.x2 as usize];
+                let row = y as usize * viewer.framebuffer().size().width as usize;
+                let row = &viewer.picture()[row + rect.x1 as usize..row + rect.x2 as usize];
                 self.rgba.extend(row.iter().map(|&pixel| swap_red_and_blue(pixel)));
             }
         }

@@ -14,7 +14,9 @@ use thinc_protocol::video::SampleLayout;
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::Planes;
-use thinc_viewer_core::{Cache, ClipboardPolicy, VideoEvent, Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{
+    Cache, ClipboardPolicy, StereoMode, VideoEvent, Viewer, ViewerConfig, ViewerEvent,
+};
 use xxhash_rust::xxh3::xxh3_64;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, InBuffer, OutBuffer, ResetDirective};
@@ -207,11 +209,15 @@ fn feed_viewer(input: &[u8], session: u32) -> bool {
         clipboard: ClipboardPolicy { bytes_max: CLIP_TRIED as u64, ..ClipboardPolicy::default() },
     });
     let mut decoders = Decoders::default();
+    // Each input has one of those that show the right eye.
+    viewer.choose_stereo(StereoMode::ALL[1 + input.len() % (StereoMode::ALL.len() - 1)]);
     viewer.offer_cache(Cache::new(CACHE_TRIED));
     viewer.offer_clipboard(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     let mut now = 1_000;
     let mut bytes = Vec::new();
-    hello_messages(session).iter().for_each(|message| message.encode(&mut bytes));
+    hello_messages(session | SessionCaps::STEREO)
+        .iter()
+        .for_each(|message| message.encode(&mut bytes));
     let mut alive = viewer.handle_bytes(&bytes, now).is_ok();
     assert!(alive, "a valid hello is refused");
     each_frame(input, SESSION_MESSAGE_BYTES_MAX, |frame| {
@@ -364,6 +370,14 @@ fn check_viewer(viewer: &mut Viewer) {
     for rect in damage.rects() {
         let row = viewer.framebuffer().row(rect.y1 as usize);
         assert!(row.iter().all(|pixel| pixel & OPAQUE == OPAQUE), "a pixel is not opaque");
+    }
+    for shown in [viewer.picture()].into_iter().chain(viewer.right_picture()) {
+        assert_eq!(shown.len() as u64, size.area(), "what is presented has another size");
+        assert!(shown.iter().all(|pixel| pixel & OPAQUE == OPAQUE), "it is not opaque");
+    }
+    for region in viewer.right_eye().regions() {
+        region.check_invariants();
+        assert!(size.rect().contains(&region.extents()), "the right eye sees beyond the screen");
     }
     assert!(viewer.lossy().pixels() <= size.area(), "more pixels are lossy than there are");
     let lossy = viewer.lossy().region();

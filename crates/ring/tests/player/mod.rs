@@ -9,6 +9,7 @@ use thinc_region::{Rect, Size};
 use thinc_ring::VideoLayout;
 use x11rb::COPY_FROM_PARENT;
 use x11rb::connection::Connection;
+use x11rb::cookie::VoidCookie;
 use x11rb::protocol::shm::ConnectionExt as _;
 use x11rb::protocol::xproto::*;
 use x11rb::protocol::xv::ConnectionExt as _;
@@ -181,9 +182,21 @@ impl Player {
     /// PutImage; `place` is in the window.
     pub(crate) fn put(&mut self, port: u32, picture: &Picture, crop: Rect, place: Rect) {
         let bytes = self.bytes(picture);
-        let id = u32::from_le_bytes(picture.format);
+        self.put_bytes(port, (&picture.format, picture.size), &bytes, crop, place).check().unwrap();
+    }
+
+    /// PutImage of an image of this format and size, whose bytes these are.
+    pub(crate) fn put_bytes(
+        &self,
+        port: u32,
+        (format, size): (&[u8; 4], Size),
+        bytes: &[u8],
+        crop: Rect,
+        place: Rect,
+    ) -> VoidCookie<'_, RustConnection> {
+        let id = u32::from_le_bytes(*format);
         let (c, p) = (numbers(crop), numbers(place));
-        let (width, height) = (picture.size.width as u16, picture.size.height as u16);
+        let (width, height) = (size.width as u16, size.height as u16);
         self.conn
             .xv_put_image(
                 self.port(port),
@@ -200,10 +213,9 @@ impl Player {
                 p.3,
                 width,
                 height,
-                &bytes,
+                bytes,
             )
-            .unwrap();
-        self.sync();
+            .unwrap()
     }
 
     /// ShmPutImage, as used by players; the memory stays attached until the client ends.

@@ -88,7 +88,7 @@ fn gbm_without_gpu() -> PathBuf {
     make(&["test/gbm"]).join("build/gbm")
 }
 
-fn make(args: &[&str]) -> PathBuf {
+pub fn make(args: &[&str]) -> PathBuf {
     let folder = repository().join("driver");
     // One make at a time across test processes: closing the file releases the lock.
     let lock = File::create(folder.join(".build-lock")).unwrap();

@@ -10,7 +10,7 @@ use crate::quality::{JpegProfile, Quality};
 use crate::queue::copies::CopyCommand;
 use crate::screen::drawable::Part;
 use crate::screen::view::Transform;
-use crate::video::VideoFrame;
+use crate::video::{RightEyeFrame, VideoFrame};
 use crate::viewer::ViewerId;
 
 /// Identifies a job; grows by one with every commit for a viewer.
@@ -49,6 +49,8 @@ pub struct Job {
     pub parts: Vec<Part>,
     /// The region is a frame of this stream, or a part of one.
     pub video: Option<VideoFrame>,
+    /// If `video` is for the right eye: what it shows. The region is empty then.
+    pub right_eye: Option<RightEyeFrame>,
     /// Areas that a program puts whole frames into and that the region overlaps, at most four and
     /// disjoint: what changes in them probably moves.
     pub frames: Vec<Rect>,

@@ -15,7 +15,7 @@ use thinc_region::Region;
 use crate::delivery::effects::{DeliveryOrder, Effects, spread};
 pub use crate::delivery::job::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes};
 use crate::delivery::job_outcomes::{JobOutcome, JobOutcomes};
-use crate::delivery::parts::{Cut, Painted, Parts, Touched, UpdatePart};
+use crate::delivery::parts::{Cut, FramesOf, Painted, Parts, Touched, UpdatePart};
 use crate::figures::CommandBytes;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
@@ -78,6 +78,7 @@ pub(crate) struct UnsentUpdate {
     /// It is a frame of a video: shown at once, and neither waits for worker threads nor is waited
     /// for.
     pub(crate) video: bool,
+    frames: FramesOf,
     pub(crate) echo: Option<Echo>,
     end_of_frame: bool,
     /// Some of it was sent.
@@ -194,7 +195,7 @@ pub(crate) struct OutgoingPart<'a> {
     /// It is the first part of an update that overtakes an earlier one.
     pub(crate) overtakes: bool,
     /// It is a frame of a video, which does not compress.
-    pub(crate) is_frame: bool,
+    pub(crate) is_final: bool,
     /// Video streams that it ends, a bit each.
     pub(crate) ends: u16,
     /// The most expensive kind of its pixels.
@@ -344,6 +345,7 @@ pub(crate) struct Commit {
     pub(crate) video_commands: Commands,
     pub(crate) streams: u16,
     pub(crate) video: bool,
+    pub(crate) frames: FramesOf,
     /// Pixels of the region beside those that are only compared.
     pub(crate) area: u64,
     pub(crate) lane: Lane,
@@ -413,7 +415,8 @@ impl Ledger {
         parts.set_mutation(self.mutation);
         let mut whole = Touched::default();
         whole.writes.add(&commit.region);
-        let cut = Cut { order: self.order, bytes: u64::MAX, bytes_max: u64::MAX };
+        let (order, frames) = (self.order, commit.frames);
+        let cut = Cut { order, frames, bytes: u64::MAX, bytes_max: u64::MAX };
         for copy in commit.copies {
             whole.writes.add(&copy.region);
             whole.reads.add(&copy.source());
@@ -423,7 +426,7 @@ impl Ledger {
             if mutated!(self.mutation, StreamsHaveNoOrder) { 0 } else { commit.streams };
         parts.push(&commit.video_commands, cut);
         let mut state = EncodeState::Committed;
-        if commit.region.is_empty() {
+        if commit.region.is_empty() && commit.frames == FramesOf::Framebuffer {
             parts.close();
             state = EncodeState::Encoded;
         }
@@ -436,6 +439,7 @@ impl Ledger {
             lane: commit.lane,
             inline: commit.inline,
             video: commit.video,
+            frames: commit.frames,
             echo: commit.echo,
             end_of_frame: commit.end_of_frame,
             begun: false,
@@ -475,7 +479,8 @@ impl Ledger {
         let update = &mut self.unsent[at];
         let PartBytes { wanted, most } = bytes;
         let wanted = (wanted as f32 / update.packed) as u64;
-        let cut = Cut { order: self.order, bytes: wanted.min(most), bytes_max: most };
+        let (order, frames) = (self.order, update.frames);
+        let cut = Cut { order, frames, bytes: wanted.min(most), bytes_max: most };
         update.bytes += commands.as_bytes().len() as u64;
         update.parts.push(commands, cut)
     }
@@ -702,7 +707,9 @@ impl Ledger {
         let is_last = update.state == EncodeState::Encoded && update.parts.is_empty();
         let mut end_of_frame = is_last && update.end_of_frame;
         // A small update that overtakes a large frame is shown now, not with that frame.
-        let small = is_last && (update.lane == Lane::RealTime || update.video);
+        // What the right eye sees is shown with the left eye's.
+        let is_frame = update.video && update.frames == FramesOf::Framebuffer;
+        let small = is_last && (update.lane == Lane::RealTime || is_frame);
         if end_of_frame && at > 0 {
             // It overtakes the rest of its frame, which ends with that.
             self.unsent[at - 1].end_of_frame = true;
@@ -719,7 +726,7 @@ impl Ledger {
         let update = &mut self.unsent[at];
         let (job, kind, echo) = (update.id, update.kind, update.echo.take());
         let overtakes = !std::mem::replace(&mut update.begun, true) && at > 0;
-        let (mut after, mut ends, mut is_frame, mut commands) = (0, 0, false, &[][..]);
+        let (mut after, mut ends, mut is_final, mut commands) = (0, 0, false, &[][..]);
         let mut command_bytes = CommandBytes::default();
         if let Some(part) = &part {
             // An applied update need not be waited for, and a lost one never comes.
@@ -731,7 +738,7 @@ impl Ledger {
                 .filter(|_| !mutated!(self.mutation, AfterIsNotSent))
                 .map_or(0, |sent| sent.seq);
             commands = update.parts.commands(part);
-            (ends, is_frame) = (part.touched.ends, part.is_frame);
+            (ends, is_final) = (part.touched.ends, part.is_final);
             command_bytes = part.command_bytes;
         }
         let bytes = commands.len() as u64;
@@ -744,7 +751,7 @@ impl Ledger {
             end_of_frame,
             overtakes,
             ends,
-            is_frame,
+            is_final,
             kind,
             commands,
             part: part.as_ref(),

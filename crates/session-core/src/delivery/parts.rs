@@ -74,6 +74,8 @@ pub(crate) struct UpdatePart {
     pub(crate) command_bytes: CommandBytes,
     /// A frame of a video and nothing else.
     pub(crate) is_frame: bool,
+    /// It is such a frame, and not packed.
+    pub(crate) is_final: bool,
     pub(crate) touched: Touched,
     pub(crate) effects: Effects,
     painted: Vec<Painted>,
@@ -98,6 +100,18 @@ pub(crate) enum Fidelity {
     Coded,
 }
 
+/// What the frames of an update are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FramesOf {
+    /// Pixels of the viewer's framebuffer.
+    #[default]
+    Framebuffer,
+    /// What the right eye sees, which is none of its pixels.
+    RightEye,
+    /// The same at rest: its pixels, which are packed.
+    RestingRightEye,
+}
+
 /// 1 KiB: a frame of a video at least as long is a part of its own and is not packed. Compression
 /// would take time without finding anything, and push useful history for text out of the window.
 const FRAME_PART_MIN: u64 = 1024;
@@ -114,6 +128,7 @@ impl UpdatePart {
             commands: 0,
             command_bytes: CommandBytes::default(),
             is_frame: false,
+            is_final: false,
             touched,
             effects,
             painted: Vec::new(),
@@ -156,7 +171,7 @@ impl UpdatePart {
         self.commands == 0 || mixes && self.range.len() as u64 + len <= cut.bytes
     }
 
-    fn note(&mut self, command: Command<'_>, order: DeliveryOrder) {
+    fn note(&mut self, command: Command<'_>, cut: Cut) {
         self.commands += 1;
         if let Command::Video(command) = &command {
             self.touched.streams |= 1 << command.id();
@@ -183,6 +198,9 @@ impl UpdatePart {
             Command::Pfill { rect, .. }
             | Command::Bitmap { rect, .. }
             | Command::Raw { rect, .. } => (rect.into(), Fidelity::Lossless),
+            Command::Video(VideoCommand::Next { .. }) if cut.frames != FramesOf::Framebuffer => {
+                return;
+            }
             Command::Video(VideoCommand::Next { clip, frame, .. }) => {
                 let is_lossless = frame.is_lossless();
                 (clip, if is_lossless { Fidelity::Lossless } else { Fidelity::Coded })
@@ -197,7 +215,7 @@ impl UpdatePart {
         self.paint(&written, fidelity);
         self.touched.writes.add(&written);
         // Only needed if updates may be lost: a write repairs stale pixels.
-        if order != DeliveryOrder::Ordered {
+        if cut.order != DeliveryOrder::Ordered {
             self.effects.push_write(&written);
         }
     }
@@ -207,6 +225,7 @@ impl UpdatePart {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     pub(crate) order: DeliveryOrder,
+    pub(crate) frames: FramesOf,
     /// Approximate most bytes of a part with several commands.
     pub(crate) bytes: u64,
     /// Most bytes of any part.
@@ -297,9 +316,10 @@ impl Parts {
                 let start = writer.len();
                 writer.put(&command);
                 part.is_frame = is_own_part(&command, len);
+                part.is_final = part.is_frame && cut.frames != FramesOf::RestingRightEye;
                 part.range.end = writer.len();
                 part.command_bytes[kind_of(&command)] += (writer.len() - start) as u64;
-                part.note(command, cut.order);
+                part.note(command, cut);
             }
         }
         true
@@ -353,7 +373,12 @@ mod tests {
 
     const SCREEN: Size = Size { width: 100, height: 100 };
 
-    const CUT: Cut = Cut { order: DeliveryOrder::Ordered, bytes: 40, bytes_max: 1000 };
+    const CUT: Cut = Cut {
+        order: DeliveryOrder::Ordered,
+        frames: FramesOf::Framebuffer,
+        bytes: 40,
+        bytes_max: 1000,
+    };
 
     fn decoded(bytes: &[u8]) -> Vec<Command<'_>> {
         CommandReader::new(bytes, SCREEN)
@@ -427,6 +452,33 @@ mod tests {
         assert_eq!(found, [(2, false), (1, true), (2, false)]);
         let read: Vec<_> = parts.iter().flat_map(|part| decoded(parts.commands(part))).collect();
         assert_eq!(read, commands);
+    }
+
+    #[test]
+    fn what_the_right_eye_sees_is_no_pixel_of_the_framebuffer() {
+        let mut bytes = Commands::default();
+        let data = [7; 4 * 32 * 32];
+        let next = Command::Video(VideoCommand::Next {
+            id: 1,
+            time: 5,
+            clip: Rect::at(20, 20, 32, 32).into(),
+            frame: FrameData::Pixels { data: &data },
+        });
+        next.append_to(&mut bytes);
+        for (frames, writes, is_final) in [
+            (FramesOf::Framebuffer, 32 * 32, true),
+            (FramesOf::RightEye, 0, true),
+            (FramesOf::RestingRightEye, 0, false),
+        ] {
+            let mut parts = Parts::default();
+            assert!(parts.push(&bytes, Cut { frames, bytes: 10_000, bytes_max: 10_000, ..CUT }));
+            parts.close();
+            let part = parts.first().expect("there is one part");
+            assert_eq!((part.is_frame, part.is_final), (true, is_final), "{frames:?}");
+            assert_eq!(part.touched.writes.area(), writes, "{frames:?}");
+            assert_eq!(part.touched.streams, 1 << 1, "frames of a stream keep their order");
+            assert_eq!(part.painted().count(), usize::from(writes > 0), "{frames:?}");
+        }
     }
 
     #[test]

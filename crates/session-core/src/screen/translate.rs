@@ -208,7 +208,7 @@ fn kinds(what: DrawHint) -> Kinds {
         DrawHint::Solid(_) => Kinds::SOLID,
         DrawHint::Pattern => Kinds::PATTERN,
         DrawHint::Glyphs => Kinds::GLYPHS,
-        DrawHint::Image => Kinds::IMAGE,
+        DrawHint::Image | DrawHint::Stereo { .. } => Kinds::IMAGE,
         DrawHint::Composite => Kinds::COMPOSITE,
         DrawHint::Video { .. } => Kinds::VIDEO,
         DrawHint::Other => Kinds::OTHER,

@@ -146,7 +146,7 @@ impl Session {
     pub(super) fn count_frame(&mut self, record: &DrawRecord, now: Micros) {
         let frames = &self.frame_records;
         let is_part = match record.kind {
-            RecordKind::Draw { hint: DrawHint::Image, .. } => true,
+            RecordKind::Draw { hint: DrawHint::Image | DrawHint::Stereo { .. }, .. } => true,
             RecordKind::Copy { .. } => !frames.pixmaps.is_empty(),
             _ => frames.copying.is_some(),
         };
@@ -161,7 +161,9 @@ impl Session {
         let Session { frame_records: frames, viewers, .. } = self;
         frames.begin(record.op);
         match record.kind {
-            RecordKind::Draw { dst, rect, hint: DrawHint::Image, .. } => {
+            RecordKind::Draw {
+                dst, rect, hint: DrawHint::Image | DrawHint::Stereo { .. }, ..
+            } => {
                 let screen = self.screen.size.rect();
                 if let Some(frame) = frames.take_image(record, dst, &rect) {
                     viewers.iter_mut().for_each(|viewer| match frame {

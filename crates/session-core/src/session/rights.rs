@@ -84,6 +84,7 @@ impl Session {
             | ViewerMessage::Resync
             | ViewerMessage::PictureQuality(_)
             | ViewerMessage::ExactFrame
+            | ViewerMessage::Stereo(_)
             | ViewerMessage::Cache(_)
             | ViewerMessage::Instance(_)
             | ViewerMessage::View(_)

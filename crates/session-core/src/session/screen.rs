@@ -13,6 +13,7 @@ use crate::input::tracker::InputTracker;
 use crate::mutation::Mutation;
 use crate::queue::command_queue::{Kinds, Lane, Origin};
 use crate::screen::drawable::Drawables;
+use crate::screen::stereo::{RightEyes, StereoFrame};
 use crate::screen::translate::{Drawing, Translator};
 use crate::video::PortFrame;
 use crate::viewer::Viewer;
@@ -128,6 +129,7 @@ pub(super) struct Screen {
     pub(super) size: Size,
     translator: Translator,
     drawings: Drawings,
+    right_eyes: RightEyes,
     /// X sleeps, and nothing was drawn since.
     is_idle: bool,
 }
@@ -139,6 +141,7 @@ impl Screen {
             size,
             translator: Translator::new(size, offscreen),
             drawings: Drawings::default(),
+            right_eyes: RightEyes::default(),
             is_idle: false,
         }
     }
@@ -163,6 +166,16 @@ impl Screen {
         self.translator.drawables()
     }
 
+    /// Where the right eye sees another picture.
+    pub(super) fn right_eyes(&self) -> &RightEyes {
+        &self.right_eyes
+    }
+
+    /// This port of XVideo shows nothing any more.
+    pub(super) fn port_stopped(&mut self, port: u16) {
+        self.right_eyes.stopped(port);
+    }
+
     /// Nothing waits for the queues.
     pub(super) fn is_flushed(&self) -> bool {
         self.drawings.pending_since().is_none()
@@ -178,6 +191,7 @@ impl Screen {
         self.size = size;
         self.translator.reset(size);
         self.drawings.clear();
+        self.right_eyes.clear();
     }
 
     /// Takes what a record says of the screen.
@@ -193,6 +207,11 @@ impl Screen {
                 _ => None,
             };
             self.draw(rect, kinds, record.window, frame, to);
+            if let RecordKind::Draw { hint: what, .. } = record.kind
+                && let Some(frame) = StereoFrame::of(what, record.op)
+            {
+                self.right_eyes.frame(&frame, &rect, record.more, to.now);
+            }
             if frame.is_some() && !record.more {
                 // Before its op has passed: until then a late read may hold this frame.
                 self.flush(to);
@@ -210,6 +229,7 @@ impl Screen {
         self.translator.overflow();
         self.apply(to);
         self.flush(to);
+        self.right_eyes.overflow(dirty, to.now);
         to.viewers.iter_mut().for_each(|viewer| viewer.pending.overflow(dirty, to.now));
     }
 
@@ -225,11 +245,13 @@ impl Screen {
                 }
                 Drawing::Many(region) => {
                     self.flush(to);
+                    self.right_eyes.drawn_in(&region, to.now);
                     let (kinds, since) = (Kinds::OTHER, to.now);
                     PendingDrawing { region, kinds, window, since, frame: None }.distribute(to);
                 }
                 Drawing::Copy { op, copy, proof } => {
                     self.flush(to);
+                    self.right_eyes.copied(&copy, to.now);
                     let (kinds, lane) = (Kinds::OTHER, Lane::Normal);
                     let origin = Origin { window, kinds, since: to.now, lane, echo: None };
                     for viewer in to.viewers.iter_mut() {
@@ -249,6 +271,7 @@ impl Screen {
         frame: Option<PortFrame>,
         to: &mut Audience<'_>,
     ) {
+        self.right_eyes.drawn(&rect, to.now);
         match self.drawings.merge(rect, kinds, window, frame) {
             Some(false) => {}
             Some(true) => self.flush(to),

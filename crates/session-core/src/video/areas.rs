@@ -204,7 +204,10 @@ impl Videos {
         let takes = redrawn.rect.area() as f64 * PIXEL_BYTES * 1e6 / redrawn.interval();
         let slow = takes / rate as f64;
         let lasts = if slow > SLOW { REDRAWN_TIME_MIN_SLOW } else { REDRAWN_TIME_MIN };
-        let known = self.streams.iter().any(|stream| stream.place.overlaps(&redrawn.rect))
+        let known = self
+            .streams
+            .iter()
+            .any(|stream| stream.paints() && stream.place.overlaps(&redrawn.rect))
             || self.is_pictures(&redrawn.rect, now);
         if !known && lasted >= lasts && slow * PLAIN_FROM > 1.0 && now >= self.area_backoff.until {
             self.begin_area(redrawn.rect, redrawn.interval(), queue, now);
@@ -341,7 +344,7 @@ impl Videos {
 
     /// True if most of it belongs to no stream.
     fn is_new_area(&mut self, area: &Rect) -> bool {
-        for stream in &mut self.streams {
+        for stream in self.streams.iter_mut().filter(|stream| stream.paints()) {
             let shared = stream.place.intersect(area);
             let shared = if shared.is_empty() { 0 } else { shared.area() };
             if shared * 2 < area.area() {
@@ -381,7 +384,8 @@ impl Videos {
             self.end(at, queue);
         }
         let areas = self.streams.iter().filter(|stream| stream.is_area()).count();
-        if areas >= AREAS_MAX || self.streams.iter().any(|stream| stream.place.overlaps(&place)) {
+        let meets = |stream: &VideoStream| stream.paints() && stream.place.overlaps(&place);
+        if areas >= AREAS_MAX || self.streams.iter().any(meets) {
             return;
         }
         let even = |edge: i32| (edge as u32).next_multiple_of(2);

@@ -137,13 +137,15 @@ impl Videos {
 
     /// Areas of known frames that this region overlaps, outside of video streams.
     pub(crate) fn known_frames(&self, region: &Region, now: Micros) -> Vec<Rect> {
-        let is_streamed =
-            |rect: &Rect| self.streams.iter().any(|stream| stream.place.overlaps(rect));
+        let over = |rect: &Rect| {
+            let meets = |stream: &VideoStream| stream.paints() && stream.place.overlaps(rect);
+            self.streams.iter().any(meets)
+        };
         self.frames
             .iter()
             .filter(|area| area.is_known(now) && region.overlaps_rect(&area.rect))
             .map(|area| area.rect)
-            .filter(|rect| !is_streamed(rect))
+            .filter(|rect| !over(rect))
             .collect()
     }
 

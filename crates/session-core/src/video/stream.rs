@@ -8,6 +8,7 @@ use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::DrawHint;
 
+use super::right_eye::RightEyeState;
 use super::{Coding, VideoOrigin, bitrate};
 use crate::delivery::ledger::JobId;
 
@@ -38,6 +39,8 @@ pub(super) const FRAME_APART: Micros = 5_000;
 /// The newest frame of a port is one whose record is missing.
 pub(super) const OP_UNKNOWN: u64 = u64::MAX;
 
+/// Shortest edge of a frame that is coded, if it has to be: smaller ones are small as pixels.
+const CODED_EDGE_MIN: u32 = 16;
 /// Largest frame that is coded, upright or not: the limit of OpenH264.
 pub(crate) const CODED_MAX: Size = Size { width: 3840, height: 2160 };
 
@@ -119,7 +122,7 @@ pub(super) struct VideoStream {
     pub(super) announced: (Source, Rect),
     /// Its INIT announced coded frames.
     pub(super) codable: bool,
-    /// Bytes of plain samples; 0 for an area, which is never plain.
+    /// Bytes of plain samples or pixels; 0 for an area, which is never plain.
     pub(super) plain_bytes: u64,
     /// Its frames are plain for now.
     pub(super) is_plain: bool,
@@ -150,6 +153,8 @@ pub(super) struct VideoStream {
     pub(super) text: Region,
     pub(super) text_pixels: f64,
     pub(super) takes_text: bool,
+    /// Of the right eye: what it shows.
+    pub(super) right_eye: RightEyeState,
 }
 
 impl VideoStream {
@@ -186,11 +191,23 @@ impl VideoStream {
             text: Region::new(),
             text_pixels: 0.0,
             takes_text: false,
+            right_eye: RightEyeState::default(),
         }
     }
 
     pub(super) fn is_area(&self) -> bool {
         self.origin == VideoOrigin::Area
+    }
+
+    /// Its frames are pixels of the framebuffer, and not what the right eye sees.
+    pub(super) fn paints(&self) -> bool {
+        !matches!(self.origin, VideoOrigin::RightEye(_))
+    }
+
+    /// An encoder takes its frames.
+    pub(super) fn is_codable(&self) -> bool {
+        let Size { width, height } = self.source.size;
+        is_codable(self.source.size) && (self.paints() || width.min(height) >= CODED_EDGE_MIN)
     }
 
     /// Frames a second.
@@ -223,7 +240,7 @@ impl VideoStream {
     /// When it will be at rest without further frames.
     pub(super) fn rests_at(&self) -> Micros {
         match self.origin {
-            VideoOrigin::Port(_) => {
+            VideoOrigin::Port(_) | VideoOrigin::RightEye(_) => {
                 self.drawn_at + (self.interval as Micros * REST_FRAMES).clamp(REST_MIN, REST_MAX)
             }
             VideoOrigin::Area => {

@@ -13,12 +13,13 @@ use crate::delivery::ledger::{
     Commit, FRAME_AGE_MAX, Job, JobHints, JobId, RECORD_AGE_MAX, UNSENT_MAX, UNSENT_REAL_TIME_MAX,
     Withdrawn,
 };
+use crate::delivery::parts::FramesOf;
 use crate::quality::{Adaptation, ENCODE_TIME_MAX, Quality};
 use crate::queue::command_queue::{Kinds, Lane};
 use crate::queue::copies::TakenCopies;
 use crate::queue::scheduler::{self, JOB_AREA_MAX, Picked, Rank, Room, SMALL_BYTES};
 use crate::screen::drawable::Part;
-use crate::video::{Coding, VideoFrame};
+use crate::video::{Coding, PickedRightEye, VideoFrame};
 
 /// Fewest pixels of a job that is limited by encoding time: 16 ms for content that takes twenty
 /// times the usual.
@@ -38,6 +39,8 @@ pub(super) struct NextCommit {
     verify: Region,
     /// It refreshes lossy pixels.
     is_refresh: bool,
+    /// It has no pixels: it is what the right eye sees.
+    right_eye: Option<PickedRightEye>,
 }
 
 impl NextCommit {
@@ -47,8 +50,13 @@ impl NextCommit {
         if self.is_refresh { 0 } else { self.picked.region.area() - self.verify.area() }
     }
 
+    fn right_eye(next: PickedRightEye, now: Micros) -> NextCommit {
+        let picked = Picked { bytes: next.bytes, kinds: Kinds::VIDEO, ..Picked::nothing(now) };
+        NextCommit { right_eye: Some(next), ..NextCommit::pixels(picked) }
+    }
+
     fn pixels(picked: Picked) -> NextCommit {
-        NextCommit { picked, verify: Region::new(), is_refresh: false }
+        NextCommit { picked, verify: Region::new(), is_refresh: false, right_eye: None }
     }
 }
 
@@ -103,6 +111,7 @@ impl Viewer {
         let doubts = doubt.is_some_and(|due| due <= now || self.pending.barriers.is_draining());
         let doubt = doubt.filter(|&due| due > now);
         let waits = doubts
+            || self.pending.videos.right_eye_waits()
             || self.delivery.ledger.unsent_len() > 0
             || !self.pending.queue.is_empty() && self.is_due(idle, now)
             || lossy.is_some_and(|due| due <= now);
@@ -114,6 +123,7 @@ impl Viewer {
             .chain(doubt)
             .chain(lossy)
             .chain(rest)
+            .chain(self.pending.videos.right_eye_rests_at(self.path_rates(), now))
             .chain(self.pending.videos.keyframe_due(&self.pending.queue, now))
             .chain(self.frames_due(now))
             .chain(paced)
@@ -135,6 +145,13 @@ impl Viewer {
                 return Some(next);
             }
             let room = self.room(screen.encode_work, now);
+            if !input_response
+                && room.frames
+                && room.bytes > 0
+                && let Some(next) = self.pick_right_eye(now)
+            {
+                return Some(NextCommit::right_eye(next, now));
+            }
             let before = |rank| self.delivery.ledger.bytes_before(rank, now);
             let frame_decision = |stream| self.frame_decision(stream, now);
             let picked = scheduler::pick(
@@ -162,6 +179,11 @@ impl Viewer {
         {
             return Some(NextCommit::pixels(Picked::nothing(now)));
         }
+        if let Room { frames: true, bytes: 1.., .. } = self.room(screen.encode_work, now)
+            && let Some(next) = self.pick_right_eye(now)
+        {
+            return Some(NextCommit::right_eye(next, now));
+        }
         self.pick_doubt(screen, now).or_else(|| self.pick_refresh(screen, now))
     }
 
@@ -179,6 +201,7 @@ impl Viewer {
             picked: Picked { region: verify.clone(), ..Picked::nothing(now) },
             verify,
             is_refresh: false,
+            right_eye: None,
         })
     }
 
@@ -218,7 +241,7 @@ impl Viewer {
         };
         let picked =
             Picked { region, lane: Lane::Normal, bytes, since: now, kinds: Kinds::STALE, stream };
-        Some(NextCommit { picked, verify: Region::new(), is_refresh: true })
+        Some(NextCommit { is_refresh: true, ..NextCommit::pixels(picked) })
     }
 
     /// Rule 4. Updates that are late and redrawn are not sent: waiting was worth it only while all
@@ -271,7 +294,8 @@ impl Viewer {
         let queueing_delay =
             self.delivery.flow.queueing_delay(self.delivery.ledger.bytes_left(), now);
         let (job, rates) = ((id, &next.picked.region), self.path_rates());
-        self.pending.videos.commit(stream, job, next.is_refresh, rates, queueing_delay, now)
+        let lossless = next.right_eye.map_or(next.is_refresh, |next| next.is_exact);
+        self.pending.videos.commit(stream, job, lossless, rates, queueing_delay, now)
     }
 
     /// The quality of a job's pixels, which the refresh of lossy pixels takes note of.
@@ -348,8 +372,10 @@ impl Viewer {
             &mut self.pending.queue,
             now,
         );
+        self.pending.update_right_eyes(screen.right_eyes, now);
         let mut next = self.pick(screen, now)?;
-        if next.picked.lane == Lane::Normal && next.picked.stream.is_none() {
+        let is_pixels = next.picked.stream.is_none() && next.right_eye.is_none();
+        if next.picked.lane == Lane::Normal && is_pixels {
             next.picked.region = self.whole_tiles(next.picked.region);
         }
         self.commit(next, screen, now)
@@ -362,8 +388,9 @@ impl Viewer {
         screen: &SessionContext<'_>,
         now: Micros,
     ) -> Option<Job> {
-        let NextCommit { picked: Picked { region, lane, bytes, since, kinds, stream }, .. } = &next;
+        let NextCommit { picked: Picked { region, lane, bytes, since, kinds, .. }, .. } = &next;
         let (lane, bytes, since, kinds) = (*lane, *bytes, *since, *kinds);
+        let stream = next.right_eye.map(|next| next.stream).or(next.picked.stream);
         if lane == Lane::RealTime {
             self.delivery.flow.spend_real_time(bytes);
             if let Some(taken) = self.delivery.ledger.withdraw_overlapping(region) {
@@ -375,12 +402,18 @@ impl Viewer {
             self.pending.queue.commit(id.0, region, &next.verify);
         // Before the frame is committed: a new source requires a keyframe.
         let mut video_commands = Commands::default();
-        let streams = self.pending.videos.write_commands(*stream, &mut video_commands);
+        let streams = self.pending.videos.write_commands(stream, &mut video_commands);
         let video = stream.and_then(|stream| self.commit_frame(stream, id, &next, now));
+        let coding = video.map(|frame| frame.coding);
+        let right_eye = match (next.right_eye, coding) {
+            (Some(next), Some(coding)) => self.pending.videos.commit_right_eye(next.stream, coding),
+            _ => None,
+        };
         if video.is_none() && !next.is_refresh {
             self.pending.videos.planned(region);
         }
-        if region.is_empty() && copies.is_empty() && video_commands.is_empty() {
+        let is_nothing = region.is_empty() && right_eye.is_none();
+        if is_nothing && copies.is_empty() && video_commands.is_empty() {
             // Every COPY is covered by pending pixels: there is nothing to send.
             if let Some(echo) = echo {
                 self.pending.await_echo(echo);
@@ -388,20 +421,19 @@ impl Viewer {
             return None;
         }
         self.pending.barriers.committed(id, region);
-        let coding = video.map(|frame| frame.coding);
         let frames = match (coding, lane, next.is_refresh) {
             (None, Lane::Normal, false) => self.pending.videos.known_frames(region, now),
             _ => Vec::new(),
         };
         let pictures = self.pending.videos.pictures_of(&frames);
-        let is_lossy = coding.is_some() || pictures.is_some();
+        let is_lossy = coding.is_some() && right_eye.is_none() || pictures.is_some();
         let quality = self.decide_quality(id, &next, is_lossy, now);
         let is_coded = matches!(coding, Some(Coding::H264 { .. }));
         if quality.lossy.is_none() && pictures.is_none() && !is_coded {
             self.quality.choice.exact_committed(region);
         }
         let inline = self.decide_place(id, &next, coding);
-        let end_of_frame = video.is_some()
+        let end_of_frame = video.is_some() && right_eye.is_none()
             || self.pending.frames.ends(region, self.pending.queue.pending_pixels(), now);
         self.pending.frames.committed(end_of_frame, quality.lossy.is_some());
         let area = self.counts.committed(&next, copies.len() as u64, derived);
@@ -411,6 +443,11 @@ impl Viewer {
             video_commands,
             streams,
             video: video.is_some(),
+            frames: match next.right_eye.filter(|_| right_eye.is_some()) {
+                None => FramesOf::Framebuffer,
+                Some(PickedRightEye { is_exact: false, .. }) => FramesOf::RightEye,
+                Some(PickedRightEye { is_exact: true, .. }) => FramesOf::RestingRightEye,
+            },
             area: if video.is_some() { 0 } else { area },
             lane,
             inline,
@@ -439,6 +476,7 @@ impl Viewer {
             retained,
             parts,
             video,
+            right_eye,
             frames,
             translated: self.pending.queue.passed_op(),
             bytes_estimate: bytes,

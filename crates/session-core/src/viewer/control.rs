@@ -14,7 +14,7 @@ use thinc_region::Rect;
 
 use super::{SessionContext, Viewer};
 use crate::input::pointer::CursorChanges;
-use crate::quality::LossyPolicy;
+use crate::quality::{LossyPolicy, VideoPolicy};
 
 /// What waits of one viewer's.
 #[derive(Debug)]
@@ -161,9 +161,10 @@ impl Viewer {
         let quality = if may_be_lossy { SessionCaps::QUALITY } else { 0 };
         let sound = self.sound_caps() | self.microphone_caps();
         let input = relative | SessionCaps::PEN;
+        let stereo = if screen.video == VideoPolicy::Off { 0 } else { SessionCaps::STEREO };
         let hello = SessionHello {
             version: self.control.version,
-            caps: clipboard | input | self.datagram_caps() | sound | files | quality,
+            caps: clipboard | input | self.datagram_caps() | sound | files | quality | stereo,
             name,
             message_bytes_max: VIEWER_MESSAGE_BYTES_MAX as u32,
         };

@@ -23,6 +23,7 @@ use crate::mutation::mutated;
 use crate::queue::command_queue::{CommandQueue, Echo, FrameMerge, Kinds, Lane, Origin};
 use crate::queue::copies::{CopyCommand, Proof};
 use crate::queue::scheduler::{REAL_TIME_BYTES_MAX, SizeEstimate};
+use crate::screen::stereo::RightEyes;
 use crate::screen::view::Transform;
 use crate::video::{CODED_MAX, PortFrame, Videos};
 
@@ -351,6 +352,17 @@ impl Pending {
     /// Text moves over this part of a stream's frames.
     pub(crate) fn moving_text(&mut self, stream: u16, region: &Region) {
         self.videos.moving_text(stream, region);
+    }
+
+    /// Its person wants to see with both eyes, or no longer.
+    pub(crate) fn want_right_eyes(&mut self, wanted: bool) {
+        self.videos.want_right_eyes(wanted, &mut self.queue);
+    }
+
+    /// Takes what the screen shows to right eyes.
+    pub(super) fn update_right_eyes(&mut self, eyes: &RightEyes, now: Micros) {
+        let view = (self.view.transform(), self.queue.size());
+        self.videos.update_right_eyes(eyes, view, &mut self.queue, now);
     }
 
     /// This XVideo port has stopped.

@@ -132,7 +132,7 @@ impl Viewer {
                 };
             }
             // An empty update does not use the packing stream.
-            let packs = !outgoing.commands.is_empty() && !outgoing.is_frame;
+            let packs = !outgoing.commands.is_empty() && !outgoing.is_final;
             let how = if packs { packer.pack(outgoing.commands, packed) } else { None };
             let commands = if how.is_some() { packed } else { outgoing.commands };
             pending.estimate.learn_packed(

@@ -10,14 +10,19 @@ use super::pending::Pending;
 use crate::delivery::Delivery;
 use crate::delivery::flow::QUEUE_TIME;
 use crate::delivery::ledger::{JobId, JobProgress};
+use crate::quality::RateEstimate;
 use crate::queue::command_queue::Lane;
 use crate::queue::scheduler::Rank;
-use crate::video::{FrameDecision, PathRates};
+use crate::video::{FrameDecision, PathRates, PickedRightEye};
 
 /// Longest queueing delay at which a frame is encoded. It is less than two frames of a video, so
 /// that after a large frame the next ones are late instead of dropped. Overtaking updates do not
 /// wait for them.
 const QUEUED_FRAMES_TIME_MAX: Micros = 60_000;
+/// Bytes a second that a path is taken to carry that was never full, at least, and how many times
+/// what it has carried: 10 Mbit/s, which most paths do, and what nothing is known of.
+const UNTRIED_RATE: u64 = 1_250_000;
+const UNTRIED_FACTOR: u64 = 4;
 /// Shortest interval between checks of that delay.
 const RECHECK_INTERVAL_MIN: Micros = 1_000;
 
@@ -35,7 +40,14 @@ impl Viewer {
 
     /// The rates of the viewer's path.
     pub(super) fn path_rates(&self) -> PathRates {
-        PathRates { rate: self.delivery.flow.rate(), window: self.delivery.flow.window_rate() }
+        let flow = &self.delivery.flow;
+        let large = match flow.measured_rate() {
+            RateEstimate::Measured(rate) => rate,
+            // Nobody has tried.
+            RateEstimate::AtLeast(rate) => (rate * UNTRIED_FACTOR).max(UNTRIED_RATE),
+            RateEstimate::Unknown => UNTRIED_RATE,
+        };
+        PathRates { rate: flow.rate(), window: flow.window_rate(), large }
     }
 
     /// Whether a stream's frame may be committed now.
@@ -56,6 +68,16 @@ impl Viewer {
         }
     }
 
+    /// What is committed next for the right eye.
+    pub(super) fn pick_right_eye(&self, now: Micros) -> Option<PickedRightEye> {
+        self.pending.videos.pick_right_eye(
+            |job| self.delivery.ledger.progress(job),
+            |stream| self.frame_decision(stream, now),
+            self.path_rates(),
+            now,
+        )
+    }
+
     /// Queueing delay of a frame of so many bytes, behind the bytes in flight and the updates that
     /// go before it.
     fn queueing_delay_behind(&self, bytes: u64, now: Micros) -> Micros {
@@ -69,7 +91,8 @@ impl Viewer {
     /// only after it was shown, but the transport knows earlier that there is room for the next.
     pub(super) fn frames_due(&self, now: Micros) -> Option<Micros> {
         let encoded = self.delivery.ledger.unsent().any(|update| update.video);
-        let waits = self.pending.queue.items().iter().any(|item| item.stream.is_some());
+        let waits = self.pending.queue.items().iter().any(|item| item.stream.is_some())
+            || self.pending.videos.right_eye_waits();
         let sending = encoded
             .then(|| self.delivery.flow.queueing_delay(0, now).saturating_sub(QUEUE_TIME / 2));
         let committing = waits.then(|| {
@@ -92,7 +115,9 @@ impl Viewer {
         let Pending { queue, videos, .. } = pending;
         let full = !flow.may_send(u64::MAX, now)
             || flow.queueing_delay(ledger.bytes_left(), now) > QUEUED_FRAMES_TIME_MAX;
-        for stream in queue.items().iter().filter_map(|item| item.stream) {
+        let right_eyes: Vec<u16> = videos.waiting_right_eyes().collect();
+        let pixels = queue.items().iter().filter_map(|item| item.stream);
+        for stream in pixels.chain(right_eyes) {
             let waits = |job: JobId| ledger.progress(job) == JobProgress::Encoded;
             if videos.waits_for_path(stream, waits, full) {
                 videos.delayed(stream, now);

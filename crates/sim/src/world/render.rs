@@ -167,6 +167,7 @@ impl<P> Turn<'_, P> {
                 let all = slot.picture.iter().copied().cycle();
                 Some(all.take(frame.place.area() as usize).collect())
             }
+            VideoOrigin::RightEye(_) => None,
             VideoOrigin::Area => {
                 let (read, width) = match &job.view {
                     None => (&self.pixels.screen, self.size.width),

@@ -7,11 +7,15 @@ use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{
     CacheGrant, Geometry, ScreenPart, SessionHello, SessionMessage, Update,
 };
-use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand, VideoStatus};
+use thinc_protocol::video::{
+    Codec, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
-use thinc_viewer_core::{Cache, ClipboardPolicy, VideoEvent, Viewer, ViewerConfig, ViewerError};
+use thinc_viewer_core::{
+    Cache, ClipboardPolicy, StereoMode, VideoEvent, Viewer, ViewerConfig, ViewerError,
+};
 
 pub(crate) const SIZE: Size = Size { width: 48, height: 32 };
 /// Source of most streams.
@@ -82,7 +86,17 @@ impl Shown {
     pub(crate) fn with(caps: u32) -> Shown {
         let config =
             ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
-        Shown::greet(Viewer::new(&config))
+        Shown::greet(Viewer::new(&config), 0)
+    }
+
+    /// A viewer that shows stereo programs in this mode, of a session with these capabilities.
+    pub(crate) fn with_stereo(mode: StereoMode, session_caps: u32) -> Shown {
+        let caps = ViewerCaps::VIDEO | ViewerCaps::H264;
+        let config =
+            ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
+        let mut viewer = Viewer::new(&config);
+        viewer.choose_stereo(mode);
+        Shown::greet(viewer, session_caps)
     }
 
     /// A viewer that offers a cache.
@@ -92,7 +106,7 @@ impl Shown {
             ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
         let mut viewer = Viewer::new(&config);
         viewer.offer_cache(cache);
-        let mut shown = Shown::greet(viewer);
+        let mut shown = Shown::greet(viewer, 0);
         shown.say(&SessionMessage::Cache(CacheGrant { token: [1; 16], resumed: false })).unwrap();
         shown
     }
@@ -111,7 +125,7 @@ impl Shown {
         }
     }
 
-    fn greet(viewer: Viewer) -> Shown {
+    fn greet(viewer: Viewer, caps: u32) -> Shown {
         let mut shown = Shown {
             viewer,
             now: 1_000,
@@ -121,7 +135,7 @@ impl Shown {
             mirror: None,
         };
         let hello =
-            SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
+            SessionHello { version: 1, caps, name: String::new(), message_bytes_max: 65536 };
         shown.say(&SessionMessage::Hello(hello)).unwrap();
         shown.say(&SessionMessage::Pong(1)).unwrap();
         shown.geometry(SIZE);
@@ -182,7 +196,8 @@ impl Shown {
     }
 
     pub(crate) fn begin(&mut self, id: u16, codec: Codec, place: Rect) {
-        self.video(VideoCommand::Init { id, codec, source: SOURCE, place }).unwrap();
+        self.video(VideoCommand::Init { id, codec, eye: Eye::Left, source: SOURCE, place })
+            .unwrap();
     }
 
     /// Starts a stream whose decoder is ready; returns its number.

@@ -420,6 +420,7 @@ impl Shared {
             viewer.set_view(view);
         }
         viewer.choose_quality(state.hello.quality());
+        viewer.choose_stereo(state.stereo.mode());
         if let Some(layout) = state.hello.layout() {
             viewer.set_layout(layout.clone());
         }

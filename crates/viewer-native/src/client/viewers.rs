@@ -4,7 +4,7 @@
 //! cache, which is at one place at a time. Knows viewer-core; never threads, transports or news.
 
 use thinc_protocol::limits::RETAINED_KEY_BYTES;
-use thinc_viewer_core::{Cache, Viewer, ViewerEvent};
+use thinc_viewer_core::{Cache, StereoMode, Viewer, ViewerEvent};
 
 use crate::error::ViewError;
 use crate::saved::CacheFile;
@@ -60,6 +60,13 @@ impl Viewers {
         self.video_layers = on;
         self.shown.set_video_layers(on);
         self.pending.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
+    }
+
+    /// How stereo programs are shown: what is on the screen, and on the connection that takes its
+    /// place.
+    pub(super) fn choose_stereo(&mut self, mode: StereoMode) {
+        self.shown.choose_stereo(mode);
+        self.pending.iter_mut().for_each(|viewer| viewer.choose_stereo(mode));
     }
 
     /// No connection had a cache yet.

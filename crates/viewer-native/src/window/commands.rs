@@ -73,6 +73,10 @@ impl App<'_> {
                 let words = self.client.lock().choose_next_quality();
                 self.show_notice(words);
             }
+            Command::Stereo => {
+                let words = self.client.lock().choose_next_stereo();
+                self.show_notice(words);
+            }
             Command::ExactFrame => {
                 let words = self.client.lock().show_exactly();
                 self.show_notice(words.to_owned());

@@ -1,5 +1,5 @@
-//! What the menu says of sound, microphone, files, printing, sharing, copying and quality: its
-//! entries in this order, each with its state, and why it is so or who has switched it off.
+//! What the menu says of sound, microphone, files, printing, sharing, copying, quality and stereo:
+//! its entries in this order, each with its state, and why it is so or who has switched it off.
 //! Path 13/13, beside the pixels: from client.rs' state, to menu.rs. The words are those of
 //! web/ui/entries.ts; doc/using.md lists both, which tests compare. Knows states and words; never
 //! keys or pixels.
@@ -9,6 +9,7 @@ use std::fmt;
 use thinc_protocol::clip_policy::ClipDirections;
 use thinc_protocol::people::{People, Person};
 use thinc_protocol::picture_quality::PictureQuality;
+use thinc_viewer_core::StereoMode;
 
 use crate::client::{MicrophoneSide, SoundSide, State, name_of};
 use crate::printing::PrintChoice;
@@ -23,12 +24,13 @@ pub(super) enum Entry {
     Sharing,
     Copying,
     Quality,
+    Stereo,
 }
 
 impl Entry {
     /// In the order of the menu.
     #[cfg(test)]
-    pub(super) const ALL: [Entry; 7] = [
+    pub(super) const ALL: [Entry; 8] = [
         Entry::Sound,
         Entry::Microphone,
         Entry::Files,
@@ -36,6 +38,7 @@ impl Entry {
         Entry::Sharing,
         Entry::Copying,
         Entry::Quality,
+        Entry::Stereo,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -47,6 +50,7 @@ impl Entry {
             Entry::Sharing => "Sharing",
             Entry::Copying => "Copying",
             Entry::Quality => "Quality",
+            Entry::Stereo => "Stereo",
         }
     }
 }
@@ -225,6 +229,21 @@ fn quality(choice: PictureQuality, is_taken: bool, situation: Situation) -> Word
     words(name_of(choice), why)
 }
 
+/// `is_taken`: the session takes the choice, unless it is of an earlier version.
+fn stereo(mode: StereoMode, is_taken: bool, situation: Situation) -> Words {
+    if situation.is_connected && !is_taken {
+        return words("off", "this session has no stereo");
+    }
+    let why = match mode {
+        StereoMode::Off => "only the left eye's picture of stereo programs",
+        StereoMode::Anaglyph => "for red-cyan glasses",
+        StereoMode::SideBySide => "the left eye's picture in the left half",
+        StereoMode::Interleaved => "even rows for the left eye, odd rows for the right",
+        StereoMode::Quad => "the display has a picture for each eye",
+    };
+    words(mode.name(), why)
+}
+
 /// What an entry says now.
 pub(super) fn words_of(entry: Entry, state: &State) -> Words {
     let people = &state.session.people().people;
@@ -248,6 +267,7 @@ pub(super) fn words_of(entry: Entry, state: &State) -> Words {
         Entry::Sharing => sharing(people, situation),
         Entry::Copying => copying(state.session.clip_policy(), situation),
         Entry::Quality => quality(state.quality(), viewer.takes_quality(), situation),
+        Entry::Stereo => stereo(state.stereo(), viewer.takes_stereo(), situation),
     }
 }
 
@@ -295,6 +315,7 @@ mod tests {
         };
         let shared = |people: &People, situation| (Entry::Sharing, sharing(people, situation));
         let chosen = |choice| (Entry::Quality, quality(choice, true, HERE));
+        let seen = |mode| (Entry::Stereo, stereo(mode, true, HERE));
         let copied = |policy| (Entry::Copying, copying(policy, HERE));
         let silent = MicrophoneSide::default();
         vec![
@@ -332,6 +353,12 @@ mod tests {
             chosen(PictureQuality::Medium),
             chosen(PictureQuality::Low),
             (Entry::Quality, quality(PictureQuality::Low, false, HERE)),
+            seen(StereoMode::Off),
+            seen(StereoMode::Anaglyph),
+            seen(StereoMode::SideBySide),
+            seen(StereoMode::Interleaved),
+            seen(StereoMode::Quad),
+            (Entry::Stereo, stereo(StereoMode::Anaglyph, false, HERE)),
         ]
     }
 

@@ -25,6 +25,7 @@ pub(super) struct Gl {
     context: GLContext,
     name: String,
     edge_max: u32,
+    has_stereo: bool,
 }
 
 /// Format of a texture's pixel.
@@ -73,8 +74,10 @@ impl Texture {
 /// A render target.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
-    /// The window, of this size in pixels.
+    /// The window, of this size in pixels; if it has a buffer for each eye, both.
     Window(Size),
+    /// The right eye's buffer of a window of this size that has one: [`Gl::has_stereo`].
+    RightEye(Size),
     /// A texture of [`Gl::target`].
     Texture(&'a Texture),
 }
@@ -98,6 +101,11 @@ pub(super) fn ask(video: &VideoSubsystem) {
     wanted.set_stencil_size(0);
 }
 
+/// Requests a buffer for each eye, or one for both, for windows created after this.
+pub(super) fn ask_stereo(video: &VideoSubsystem, on: bool) {
+    video.gl_attr().set_stereo(on);
+}
+
 impl Gl {
     /// Creates a context for this window and makes it the thread's.
     pub(super) fn new(video: &VideoSubsystem, window: &Window) -> Result<Gl, String> {
@@ -115,20 +123,21 @@ impl Gl {
         if version.is_embedded || (version.major, version.minor) < (3, 1) {
             return Err(format!("OpenGL {}.{} is too old", version.major, version.minor));
         }
-        // SAFETY: the constants name a string and one number, which exist in every version; the
+        // SAFETY: the constants name a string and two values, which exist in every version; the
         // object created belongs to this context.
-        let (name, edge_max) = unsafe {
+        let (name, edge_max, has_stereo) = unsafe {
             functions.bind_vertex_array(Some(functions.create_vertex_array()?));
             functions.pixel_store_i32(glow::UNPACK_ALIGNMENT, 1);
             functions.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
             let edge_max =
                 functions.get_parameter_i32(glow::MAX_TEXTURE_SIZE).max(0).cast_unsigned();
-            (functions.get_parameter_string(glow::RENDERER), edge_max)
+            let has_stereo = functions.get_parameter_bool(glow::STEREO);
+            (functions.get_parameter_string(glow::RENDERER), edge_max, has_stereo)
         };
         // Waiting for the display here would delay the session's next update too. Not every desktop
         // lets this be set.
         let _ = video.gl_set_swap_interval(SwapInterval::Immediate);
-        Ok(Gl { functions, context, name, edge_max })
+        Ok(Gl { functions, context, name, edge_max, has_stereo })
     }
 
     /// The functions; they must not be called while another context is current.
@@ -140,6 +149,11 @@ impl Gl {
     /// The renderer's name.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// True if the window has a buffer for each eye.
+    pub(super) const fn has_stereo(&self) -> bool {
+        self.has_stereo
     }
 
     /// True if it is a software renderer.
@@ -341,7 +355,7 @@ impl Gl {
             gl.enable(glow::SCISSOR_TEST);
             for rect in rects.iter().filter(|rect| !rect.is_empty()) {
                 let y = match target {
-                    Target::Window(size) => size.height as i32 - rect.y2,
+                    Target::Window(size) | Target::RightEye(size) => size.height as i32 - rect.y2,
                     Target::Texture(_) => rect.y1,
                 };
                 gl.scissor(rect.x1, y, rect.width(), rect.height());
@@ -352,16 +366,25 @@ impl Gl {
 
     fn aim(&self, target: Target<'_>) {
         let (framebuffer, size) = match target {
-            Target::Window(size) => (None, size),
+            Target::Window(size) | Target::RightEye(size) => (None, size),
             Target::Texture(texture) => {
                 assert!(texture.target.is_some(), "it was made to be drawn to");
                 (texture.target, texture.size)
             }
         };
         let gl = self.functions();
-        // SAFETY: the name is this context's.
+        let eyes = match target {
+            Target::Window(_) => Some(glow::BACK),
+            Target::RightEye(_) => Some(glow::BACK_RIGHT),
+            Target::Texture(_) => None,
+        };
+        // SAFETY: the name is this context's; the buffers are those that the window has.
         unsafe {
             gl.bind_framebuffer(glow::FRAMEBUFFER, framebuffer);
+            // The choice is the window's; a texture has one buffer.
+            if let Some(buffers) = eyes.filter(|_| self.has_stereo) {
+                gl.draw_buffer(buffers);
+            }
             gl.viewport(0, 0, size.width as i32, size.height as i32);
         }
     }

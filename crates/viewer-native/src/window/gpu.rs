@@ -11,8 +11,8 @@ use thinc_region::{Rect, Region, Size};
 use thinc_video::Grid;
 use thinc_viewer_core::{LossyMask, VideoLayer, Viewer};
 
-pub(super) use super::gl::ask;
 use super::gl::{Format, Gl, Program, Target, Texture};
+pub(super) use super::gl::{ask, ask_stereo};
 use crate::compose::{BORDER, LOSSY_MARK, LOSSY_MARK_STEP, Scene};
 
 /// 256: with more rectangles the region to upload becomes its extents; a hidden window may
@@ -90,6 +90,8 @@ pub(super) struct Gpu {
     show: Program,
     /// The screen, up to date except for `stale`.
     screen: Option<Texture>,
+    /// What the right eye sees, if that is something else; up to date with it.
+    right: Option<Texture>,
     stale: Region,
     /// Planes of the last converted frame, kept because the next frame usually has the same size.
     planes: [Option<Texture>; 3],
@@ -135,6 +137,7 @@ impl Gpu {
             convert,
             show,
             screen: None,
+            right: None,
             stale,
             planes,
             grid: None,
@@ -143,6 +146,11 @@ impl Gpu {
             gamma: None,
             table: None,
         })
+    }
+
+    /// True if the window has a buffer for each eye.
+    pub(super) fn has_stereo(&self) -> bool {
+        self.gl.has_stereo()
     }
 
     /// The framebuffer is damaged here, whether or not this window is visible.
@@ -164,6 +172,12 @@ impl Gpu {
         self.gl.make_current(window)?;
         self.follow(viewer)?;
         self.compose(Target::Window(scene.placement.window), scene)?;
+        if self.right.is_some() && self.gl.has_stereo() {
+            std::mem::swap(&mut self.screen, &mut self.right);
+            let drawn = self.compose(Target::RightEye(scene.placement.window), scene);
+            std::mem::swap(&mut self.screen, &mut self.right);
+            drawn?;
+        }
         self.gl.check()
     }
 
@@ -186,6 +200,7 @@ impl Gpu {
             self.screen = Some(self.gl.target(size)?);
             self.stale = size.rect().into();
         }
+        self.follow_right(viewer)?;
         let screen = self.screen.take().ok_or("the screen has no texture")?;
         let stale = self.stale.take();
         let mut below = stale.clone();
@@ -200,10 +215,31 @@ impl Gpu {
         let stride = size.width as usize;
         for rect in below.rects() {
             let from = rect.y1 as usize * stride + rect.x1 as usize;
-            self.gl.write_numbers(&screen, rect, &framebuffer.pixels()[from..], stride);
+            self.gl.write_numbers(&screen, rect, &viewer.picture()[from..], stride);
         }
         self.screen = Some(screen);
         result
+    }
+
+    /// The same for what the right eye sees, if that is something else.
+    fn follow_right(&mut self, viewer: &Viewer) -> Result<(), String> {
+        let size = viewer.framebuffer().size();
+        let Some(pixels) = viewer.right_picture() else {
+            self.right.take().into_iter().for_each(|right| self.gl.delete(right));
+            return Ok(());
+        };
+        let whole = Region::from(size.rect());
+        let kept = self.right.take_if(|right| right.size() == size);
+        let stale = if kept.is_some() { &self.stale } else { &whole };
+        self.right.take().into_iter().for_each(|right| self.gl.delete(right));
+        let right = kept.map_or_else(|| self.gl.target(size), Ok)?;
+        let stride = size.width as usize;
+        for rect in stale.rects() {
+            let from = rect.y1 as usize * stride + rect.x1 as usize;
+            self.gl.write_numbers(&right, rect, &pixels[from..], stride);
+        }
+        self.right = Some(right);
+        Ok(())
     }
 
     /// Draws the visible region of a video frame.
@@ -253,7 +289,7 @@ impl Gpu {
         sized(&self.gl, &mut self.gamma, Format::Samples, GAMMA_SIZE)?;
         let gamma = self.gamma.take().ok_or("the tables have no texture")?;
         let (height, rows_from_below) = match target {
-            Target::Window(size) => (size.height as i32, true),
+            Target::Window(size) | Target::RightEye(size) => (size.height as i32, true),
             Target::Texture(texture) => (texture.size().height as i32, false),
         };
         let turned = if rows_from_below { height } else { 0 };
@@ -341,11 +377,11 @@ mod tests {
 
     use thinc_protocol::command::{Command, Encoding};
     use thinc_protocol::gamma::GammaArea;
-    use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
-    use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
+    use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage, Update};
+    use thinc_protocol::video::{Codec, Eye, FrameData, SampleLayout, Source, VideoCommand};
     use thinc_protocol::viewer::ViewerCaps;
     use thinc_video::{Painter, Planes};
-    use thinc_viewer_core::{ClipboardPolicy, ViewerConfig};
+    use thinc_viewer_core::{ClipboardPolicy, StereoMode, ViewerConfig};
 
     use super::*;
     use crate::compose::Order;
@@ -405,8 +441,12 @@ mod tests {
             let mut pair =
                 Pair { painted: Viewer::new(&config), layered: Viewer::new(&config), seq: 0 };
             pair.layered.set_video_layers(true);
-            let hello =
-                SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
+            let hello = SessionHello {
+                version: 1,
+                caps: SessionCaps::STEREO,
+                name: String::new(),
+                message_bytes_max: 65536,
+            };
             pair.send(&SessionMessage::Hello(hello));
             pair.send(&SessionMessage::Geometry(Geometry { epoch: 1, size: screen, shown: None }));
             let data = noise(screen.area() as usize * 3, 5);
@@ -446,6 +486,7 @@ mod tests {
             self.command(Command::Video(VideoCommand::Init {
                 id,
                 codec: Codec::None,
+                eye: Eye::Left,
                 source,
                 place,
             }));
@@ -461,12 +502,20 @@ mod tests {
             gpu.handle_damage(&self.layered.take_damage());
             gpu.follow(&self.layered).unwrap();
             gpu.gl.check().unwrap();
-            let (size, shown) =
-                (self.painted.framebuffer().size(), self.painted.framebuffer().pixels());
-            let there = gpu.gl.read(gpu.screen.as_ref().unwrap());
-            for (at, (there, shown)) in there.iter().zip(shown).enumerate() {
-                let (x, y) = (at % size.width as usize, at / size.width as usize);
-                assert_eq!(there, shown, "{there:#x} and not {shown:#x} at {x}, {y}: {what}");
+            self.painted.take_damage();
+            let width = self.painted.framebuffer().size().width as usize;
+            let same = |texture: &Texture, pixels: &[u32], of: &str| {
+                for (at, (there, shown)) in gpu.gl.read(texture).iter().zip(pixels).enumerate() {
+                    let (x, y) = (at % width, at / width);
+                    let wrong = format!("{there:#x} and not {shown:#x} at {x}, {y}: {what}, {of}");
+                    assert_eq!(there, shown, "{wrong}");
+                }
+            };
+            same(gpu.screen.as_ref().unwrap(), self.painted.picture(), "the screen");
+            let right = self.painted.right_picture();
+            assert_eq!(gpu.right.is_some(), right.is_some(), "{what}");
+            if let (Some(texture), Some(right)) = (&gpu.right, right) {
+                same(texture, right, "the right eye");
             }
         }
     }
@@ -499,6 +548,7 @@ mod tests {
     fn the_gpu_draws_the_same_pixels_as_the_cpu() {
         let Some((_video, _window, mut gpu)) = offscreen() else { return };
         converts_and_scales(&mut gpu);
+        shows_both_eyes(&mut gpu);
         composes(&mut gpu);
         uploads_a_table_once(&mut gpu);
     }
@@ -553,6 +603,49 @@ mod tests {
             shown: None,
         }));
         pair.check(gpu, "of another size");
+    }
+
+    /// A video under a stereo program, which is painted while both eyes' pictures are one.
+    fn shows_both_eyes(gpu: &mut Gpu) {
+        let mut pair = Pair::new(SCREEN);
+        let whole = |size: Size| Source { size, crop: size.rect() };
+        let (place, under) = (Rect::at(101, 60, 161, 120), Rect::at(30, 20, 200, 150));
+        let choose = |pair: &mut Pair, mode| {
+            pair.painted.choose_stereo(mode);
+            pair.layered.choose_stereo(mode);
+        };
+        choose(&mut pair, StereoMode::Anaglyph);
+        pair.begin(1, whole(size(64, 48)), under);
+        pair.frame(1, &samples(size(64, 48), SampleLayout::Yuv420, 8), under.into());
+        pair.check(gpu, "one eye");
+        assert_eq!(pair.layered.video_layers().count(), 1, "it is left to the GPU");
+        pair.command(Command::Video(VideoCommand::Init {
+            id: 2,
+            codec: Codec::None,
+            eye: Eye::Right,
+            source: whole(size(161, 120)),
+            place,
+        }));
+        let mut clip = Region::from(place);
+        clip.subtract_rect(&Rect::at(150, 0, 20, 90));
+        for (seed, mode) in (0..).zip(StereoMode::ALL.into_iter().chain([StereoMode::Anaglyph])) {
+            choose(&mut pair, mode);
+            let data = noise(161 * 120 * 4, seed);
+            let frame = FrameData::Pixels { data: &data };
+            let next = VideoCommand::Next { id: 2, time: 0, clip: clip.clone(), frame };
+            pair.command(Command::Video(next));
+            pair.check(gpu, mode.name());
+            let is_other = pair.painted.picture() != pair.painted.framebuffer().pixels();
+            let has_both = is_other || pair.painted.right_picture().is_some();
+            assert_eq!(has_both, mode.is_on(), "{mode:?}");
+            pair.frame(1, &samples(size(64, 48), SampleLayout::Yuv420, seed), under.into());
+            pair.check(gpu, mode.name());
+            pair.command(Command::Video(VideoCommand::Move { id: 2, x: 90 + seed as i32, y: 61 }));
+            pair.check(gpu, mode.name());
+            pair.command(Command::Video(VideoCommand::Move { id: 2, x: place.x1, y: place.y1 }));
+        }
+        pair.command(Command::Video(VideoCommand::End { id: 2 }));
+        pair.check(gpu, "one eye again");
     }
 
     fn composes(gpu: &mut Gpu) {

@@ -40,6 +40,7 @@ impl Choice {
                     | Command::Microphone
                     | Command::Copying
                     | Command::Quality
+                    | Command::Stereo
             )
         )
     }
@@ -83,6 +84,8 @@ const ROWS: &[Row] = &[
     Row::Says(Entry::Quality),
     Row::Key('h', "Change how good moving pictures are", Choice::Do(Command::Quality)),
     Row::Key('a', "Show exactly what is there now", Choice::Do(Command::ExactFrame)),
+    Row::Says(Entry::Stereo),
+    Row::Key('w', "Change how stereo programs are shown", Choice::Do(Command::Stereo)),
     Row::Head("View and input; these keys also work with Ctrl+Alt, without the menu"),
     Row::Key('f', "Toggle fullscreen", Choice::Do(Command::Fullscreen)),
     Row::Key('g', "Toggle keyboard grab", Choice::Do(Command::Grab)),
@@ -133,6 +136,11 @@ const FUNCTION_KEYS: [[&str; 3]; 12] = [
 ];
 
 impl Row {
+    /// It is of no use without stereo programs, which are rare.
+    fn is_of_stereo(self) -> bool {
+        matches!(self, Row::Says(Entry::Stereo) | Row::Key(_, _, Choice::Do(Command::Stereo)))
+    }
+
     fn choice(self) -> Option<Choice> {
         match self {
             Row::Key(_, _, choice) => Some(choice),
@@ -189,6 +197,8 @@ const MORE: isize = 8;
 pub(super) struct Menu {
     /// The selected row.
     at: usize,
+    /// Stereo programs are, or were, shown since it was opened.
+    has_stereo: bool,
     /// Where it was drawn, in pixels of the window, and with which dots.
     place: Rect,
     dot: u32,
@@ -197,6 +207,10 @@ pub(super) struct Menu {
 }
 
 impl Menu {
+    fn is_shown(&self, row: Row) -> bool {
+        self.has_stereo || !row.is_of_stereo()
+    }
+
     /// The choice of a key. None: no choice, and the menu stays open.
     pub(super) fn handle(&mut self, pressed: Pressed) -> Option<Choice> {
         match pressed {
@@ -205,7 +219,8 @@ impl Menu {
                     Row::Key(key, ..) => *key == character.to_ascii_lowercase(),
                     _ => false,
                 };
-                ROWS.iter().find(is_it).and_then(|row| row.choice())
+                let row = ROWS.iter().find(is_it).filter(|row| self.is_shown(**row));
+                row.and_then(|row| row.choice())
             }
             Pressed::Function(number) => {
                 FUNCTION_KEYS.get(number.wrapping_sub(1)).map(|keys| Choice::Send(keys.as_slice()))
@@ -213,8 +228,8 @@ impl Menu {
             Pressed::Move(rows) => {
                 let last = ROWS.len() - 1;
                 let mut at = self.at.saturating_add_signed(rows).min(last);
-                while matches!(ROWS[at], Row::Head(_)) {
-                    // Neither the first row nor the last is a heading.
+                while matches!(ROWS[at], Row::Head(_)) || !self.is_shown(ROWS[at]) {
+                    // Neither the first row nor the last is a heading, or may be missing.
                     at = at.saturating_add_signed(rows.signum());
                 }
                 self.at = at;
@@ -266,7 +281,7 @@ impl Menu {
         };
         let mut shown = wrapped(Target::Title, "", TITLE);
         let (mut all, mut selected) = (Vec::new(), 0..0);
-        for (at, row) in ROWS.iter().enumerate() {
+        for (at, row) in ROWS.iter().enumerate().filter(|(_, row)| self.is_shown(**row)) {
             let first = all.len();
             let (mut indent, words) = row.text(say);
             if at == self.at {
@@ -370,11 +385,12 @@ impl Menus {
     fn draw(
         &mut self,
         people: &PeopleList,
-        say: &impl Fn(Entry) -> String,
+        (say, has_stereo): (&impl Fn(Entry) -> String, bool),
         window: Size,
         dot: u32,
     ) -> Option<(Placed, String)> {
         let menu = self.menu.as_mut()?;
+        menu.has_stereo |= has_stereo;
         let (lines, said) = match &self.page {
             Some(page) => {
                 let text = page.text(people, people::since_1970_s());
@@ -391,7 +407,7 @@ impl Menus {
         let x = in_middle(window.width, panel.size.width);
         let y = in_middle(window.height, panel.size.height);
         let place = panel.size.rect().translate(x, y);
-        *menu = Menu { at: menu.at, place, dot, targets };
+        *menu = Menu { place, dot, targets, ..*menu };
         Some(((panel, x, y), said))
     }
 }
@@ -462,7 +478,8 @@ impl App<'_> {
         let drawn = if self.messages.hides_others() {
             None
         } else {
-            self.menus.draw(state.session.people(), &say, window, dot)
+            let said = (&say, state.offers_stereo());
+            self.menus.draw(state.session.people(), said, window, dot)
         };
         let (panel, said) = drawn.unzip();
         if self.titles.set_menu(&said.unwrap_or_default()) {
@@ -480,6 +497,10 @@ mod tests {
         format!("the state of {entry:?}")
     }
 
+    fn with_stereo() -> Menu {
+        Menu { has_stereo: true, ..Menu::default() }
+    }
+
     fn text(menu: &Menu, columns: usize, lines: usize) -> String {
         let lines = menu.lines(&say, columns, lines);
         lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n")
@@ -487,8 +508,8 @@ mod tests {
 
     #[test]
     fn every_row_is_in_the_menu_in_order_and_its_keys_exist() {
-        let mut menu = Menu::default();
-        let text = text(&menu, 100, 40);
+        let mut menu = with_stereo();
+        let text = text(&menu, 100, 42);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], TITLE);
         assert_eq!(lines.len(), 1 + ROWS.len(), "one line each: {text}");
@@ -521,8 +542,24 @@ mod tests {
     }
 
     #[test]
-    fn arrows_reach_every_row_and_enter_chooses_it() {
+    fn without_stereo_programs_nothing_is_said_of_them() {
         let mut menu = Menu::default();
+        let (all, fewer) = (text(&with_stereo(), 100, 42), text(&menu, 100, 42));
+        let missing: Vec<&str> = all.lines().filter(|line| !fewer.contains(line)).collect();
+        let words = " W    Change how stereo programs are shown";
+        assert_eq!(missing, ["    Stereo: the state of Stereo", words]);
+        assert_eq!(menu.handle(Pressed::Character('w')), None);
+        let before = ROWS.iter().position(|row| row.is_of_stereo()).unwrap() - 1;
+        menu.at = before;
+        menu.handle(Pressed::Move(1));
+        assert!(menu.selected(&say).contains("Toggle fullscreen"), "{}", menu.selected(&say));
+        menu.handle(Pressed::Move(-1));
+        assert_eq!(menu.at, before);
+    }
+
+    #[test]
+    fn arrows_reach_every_row_and_enter_chooses_it() {
+        let mut menu = with_stereo();
         let selectable: Vec<Row> =
             ROWS.iter().copied().filter(|row| !matches!(row, Row::Head(_))).collect();
         for row in &selectable {
@@ -545,8 +582,8 @@ mod tests {
 
     #[test]
     fn a_small_window_shows_the_part_round_the_selected_row() {
-        for (columns, lines) in [(28, 31), (28, 12), (100, 12), (60, 37), (100, 40)] {
-            let mut menu = Menu::default();
+        for (columns, lines) in [(28, 31), (28, 12), (100, 12), (60, 37), (100, 42)] {
+            let mut menu = with_stereo();
             for at in 0..ROWS.len() {
                 let text = text(&menu, columns, lines);
                 let shown: Vec<&str> = text.lines().collect();
@@ -588,7 +625,11 @@ mod tests {
     fn what_has_a_state_stays_to_show_it() {
         for row in ROWS {
             let Row::Key(key, _, choice) = row else { continue };
-            assert_eq!(choice.keeps_menu(), ['v', ',', '.', 'k', 'c', 'h'].contains(key), "{key}");
+            assert_eq!(
+                choice.keeps_menu(),
+                ['v', ',', '.', 'k', 'c', 'h', 'w'].contains(key),
+                "{key}"
+            );
         }
     }
 }

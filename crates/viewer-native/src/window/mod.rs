@@ -56,7 +56,7 @@ use thinc_protocol::session::CloseCode;
 use thinc_protocol::viewer::{InputEvent, KeyboardLayout};
 use thinc_region::{Rect, Region, Size};
 use thinc_transport::TransportChoice;
-use thinc_viewer_core::ClipboardPolicy;
+use thinc_viewer_core::{ClipboardPolicy, StereoMode};
 
 use crate::cli::{LayoutChoice, Present};
 use crate::client::{
@@ -139,6 +139,8 @@ pub struct WindowOptions {
     pub quality: PictureQuality,
     /// Whether night colours and gamma of the session are shown.
     pub gamma: GammaChoice,
+    /// How stereo programs are shown, until the user chooses.
+    pub stereo: StereoMode,
     /// What sound is played.
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
@@ -228,6 +230,7 @@ fn client_config(target: Target, options: &WindowOptions) -> ClientConfig {
         prints: options.prints.clone(),
         quality: options.quality,
         gamma: options.gamma,
+        stereo: options.stereo,
         sound: options.sound,
         microphone: options.microphone,
         decoder: this_program(),
@@ -788,6 +791,9 @@ impl App<'_> {
                 self.windows[index].do_without_gpu(&self.desktop.video)?;
             }
             state.set_video_layers(false);
+            if let Some(why) = state.set_quad(false) {
+                crate::error::report(why);
+            }
             self.drawing.redraw();
             return self.present(pump, state);
         }
@@ -825,7 +831,7 @@ impl App<'_> {
             let gamma = shown_by::in_window(state.session.gamma(), &pane.placement);
             let scene = Scene {
                 placement: pane.placement,
-                screen: state.viewer().framebuffer().pixels(),
+                screen: state.viewer().picture(),
                 gamma: &gamma,
                 dimmed,
                 marked: marks_lossy.then(|| state.viewer().lossy()),

@@ -176,7 +176,14 @@ fn build(
     if present::wants_gpu(present) {
         gpu::ask(video);
         let flags = builder.window_flags();
-        match builder.opengl().build() {
+        // Few displays have a buffer for each eye, and a window gets them when it is created.
+        gpu::ask_stereo(video, true);
+        let mut built = builder.opengl().build();
+        if built.is_err() {
+            gpu::ask_stereo(video, false);
+            built = builder.build();
+        }
+        match built {
             Ok(mut window) => {
                 icon::set(&mut window);
                 return Ok(window);
@@ -404,7 +411,12 @@ impl App<'_> {
     /// Video frames are painted by the windows if all of them can.
     pub(super) fn choose_painter(&mut self) {
         let paint = self.windows.iter().all(|pane| pane.presenter.paints_videos());
-        self.client.lock().set_video_layers(paint);
+        let has_quad = self.windows.iter().all(|pane| pane.presenter.has_stereo());
+        let mut state = self.client.lock();
+        state.set_video_layers(paint);
+        if let Some(why) = state.set_quad(has_quad) {
+            crate::error::report(why);
+        }
     }
 
     pub(super) fn handle_window(&mut self, index: usize, event: &WindowEvent) {

@@ -126,6 +126,14 @@ impl Presenter<'_> {
         }
     }
 
+    /// True if its window has a buffer for each eye.
+    pub(super) fn has_stereo(&self) -> bool {
+        match self {
+            Presenter::Gpu { gpu, .. } => gpu.has_stereo(),
+            Presenter::Surface(_) | Presenter::Renderer { .. } => false,
+        }
+    }
+
     /// The framebuffer is damaged here, whether or not this window is drawn now.
     pub(super) fn handle_damage(&mut self, damage: &Region) {
         match self {

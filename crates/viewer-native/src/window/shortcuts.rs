@@ -47,6 +47,8 @@ pub(super) enum Command {
     Quality,
     /// What is shown now, lossless.
     ExactFrame,
+    /// The next way to show stereo programs.
+    Stereo,
     /// Something about files.
     Files(FilesCommand),
     /// Lets an application have the pointer, or takes it back.
@@ -101,6 +103,7 @@ pub(super) fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> O
         Keycode::E => Command::LossyAreas,
         Keycode::H => Command::Quality,
         Keycode::A => Command::ExactFrame,
+        Keycode::W => Command::Stereo,
         Keycode::G => Command::Grab,
         Keycode::B => Command::ModifiedButtons,
         Keycode::M => Command::Menu,

@@ -23,9 +23,16 @@ pub(super) enum Renderers {
 /// Windows need no OpenGL attributes.
 pub(super) fn ask(_: &VideoSubsystem) {}
 
+/// Nor a buffer for each eye.
+pub(super) fn ask_stereo(_: &VideoSubsystem, _: bool) {}
+
 impl Gpu {
     pub(super) fn new(_: &VideoSubsystem, _: &Window, _: Renderers) -> Result<Gpu, String> {
         Err("built without the feature \"gpu\"".to_owned())
+    }
+
+    pub(super) fn has_stereo(&self) -> bool {
+        match *self {}
     }
 
     pub(super) fn handle_damage(&mut self, _: &Region) {

@@ -84,6 +84,8 @@ pub(crate) struct State {
     seq: u64,
     wire: Option<Arc<Wire>>,
     cursor: Option<(Size, u16, u16, Vec<u8>)>,
+    /// What its hello announces besides.
+    pub(crate) more_caps: u32,
 }
 
 /// The sending half of the open connection.
@@ -147,6 +149,7 @@ impl Fake {
                 seq: 0,
                 wire: None,
                 cursor: None,
+                more_caps: SessionCaps::STEREO,
             }),
             log: Mutex::new(log),
         });
@@ -564,6 +567,7 @@ impl Shared {
                     if hello.caps & ViewerCaps::SOUND != 0 { SessionCaps::SOUND } else { 0 };
                 let caps =
                     SessionCaps::CLIPBOARD | SessionCaps::RELATIVE | SessionCaps::FILES | sound;
+                let caps = caps | state.more_caps;
                 let answer = SessionHello {
                     version: 1,
                     caps,

@@ -20,6 +20,7 @@ fn commit_of(region: Region, copies: Vec<CopyCommand>, lane: Lane, end_of_frame:
         video_commands: Commands::default(),
         streams: 0,
         video: false,
+        frames: FramesOf::Framebuffer,
         lane,
         inline: true,
         echo: None,

@@ -186,7 +186,7 @@ impl DrawableModel {
                 }
                 DrawHint::Pattern if alpha == Alpha::Opaque || sparse => own(Tile::PATTERN),
                 DrawHint::Glyphs if sparse => own(Tile::GLYPHS),
-                DrawHint::Image => own(Tile::IMAGE),
+                DrawHint::Image | DrawHint::Stereo { .. } => own(Tile::IMAGE),
                 // The earlier content shows through.
                 DrawHint::Composite => {
                     Pixel { kinds: before.kinds | Tile::OTHER, ..own(Tile::OTHER) }

@@ -130,7 +130,7 @@ impl Brush {
     pub(super) fn new(what: DrawHint, alpha: Alpha) -> Brush {
         let (ink, covers) = match what {
             DrawHint::Solid(rgb) => (Tile::solid(rgb), true),
-            DrawHint::Image => (Tile::IMAGE, true),
+            DrawHint::Image | DrawHint::Stereo { .. } => (Tile::IMAGE, true),
             DrawHint::Video { .. } => (Tile::VIDEO, true),
             // A stipple leaves pixels between its own; a tile covers them, and reports them as
             // opaque.
