@@ -58,7 +58,8 @@ install -D -m 644 "$send/nemo.nemo_action" "$tree/send/nemo/actions/thinc-send.n
 install -D -m 644 "$send/kio.desktop" "$tree/send/kio/servicemenus/thinc-send.desktop"
 install -D -m 644 "$send/action.desktop" "$tree/send/file-manager/actions/thinc-send.desktop"
 install -D -m 644 "$send/nautilus.py" "$tree/send/nautilus-python/extensions/thinc-send.py"
-cp "$programs/thinc" "$programs/thinc-view" "$driver" "${driver%/*}/libvgltrans_thinc.so" "$tree/"
+cp "$programs/thinc" "$programs/thinc-view" "$programs/thinc-gpu-codec" \
+    "$driver" "${driver%/*}/libvgltrans_thinc.so" "$tree/"
 
 # The top entry of the changelog is the coming release, or this one.
 sed --in-place "1s/(.*)/($version)/" "$tree/debian/changelog"
@@ -73,6 +74,9 @@ for program in thinc thinc-view; do
     cp "$manuals/fish/$program.fish" "$tree/completions/fish/"
     install -D -m 644 "$notices/$program" "$tree/notices/$program/third-party-notices"
 done
+
+install -D -m 644 "$notices/thinc-gpu-codec" \
+    "$tree/notices/thinc-gpu-codec/third-party-notices"
 
 # For menus that draw no SVG.
 for size in 16 22 24 32 48 64 128 256; do

@@ -106,7 +106,7 @@ cmd_package() { # [--version VERSION] [--debug-symbols] [--debian RELEASE] [--po
     need_packages "${packages_native[@]}" "${packages_web[@]}" "${packages_package[@]}"
     choose_rust build
     name_no_folders
-    programs=(-p thinc -p thinc-viewer-native)
+    programs=(-p thinc -p thinc-viewer-native -p thinc-gpu-codec)
     steps_total=4
     build_all
     must_step "packages" make_packages "${version:-$(package_version)}" "${options[@]}"

@@ -49,6 +49,16 @@ for package in "$1"/*.deb; do
     cmp "$package" "$root/.test/again/${package##*/}"
 done
 echo "ok   the same files give the same packages, byte for byte"
+# Not installed here: GStreamer's plugins bring 150 packages, and there is no GPU.
+gpu=$(find "$1" -name 'thinc-desktop-gpu_*.deb')
+contents=$(dpkg-deb --contents "$gpu")
+needs=$(dpkg-deb --field "$gpu" Depends)
+if [[ $contents != *' ./usr/lib/thinc/thinc-gpu-codec'* ||
+    $needs != *libgstreamer1.0-0*gstreamer1.0-plugins-bad* ]]; then
+    echo "$gpu lacks the program, or a dependency" >&2
+    exit 1
+fi
+echo "ok   the package for GPUs has its program and needs GStreamer"
 make_again "$version+test1" "${@:2}" "$root/.test/second"
 cp "$here"/inside*.sh "$root/.test/"
 
@@ -56,7 +66,8 @@ cp "$cache"/archives/*.deb "$root/var/cache/apt/archives/" 2>/dev/null || true
 enter_debian_root "$root" connected sh -ec '
     export DEBIAN_FRONTEND=noninteractive
     apt-get -q update
-    apt-get -q install --yes --no-install-recommends --download-only "$@" /.test/first/*.deb
+    apt-get -q install --yes --no-install-recommends --download-only "$@" \
+        /.test/first/thinc-desktop-{server,viewer,host}_*.deb
 ' download "${others[@]}"
 cp --update "$root"/var/cache/apt/archives/*.deb "$cache/archives/"
 

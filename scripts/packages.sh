@@ -7,9 +7,9 @@
 # "package|command" is also satisfied by the command alone, so that a compiler or a Node from
 # elsewhere is left as it is.
 
-# The driver is compiled against the distribution's X server; the plugin for VirtualGL is an X client.
-# SDL is compiled from its crate and opens these libraries when it starts, so the headers of all that
-# it may use have to be there. The broker is linked with libpam.
+# The driver is compiled against the distribution's X server; the plugin for VirtualGL is an X
+# client. SDL is compiled from its crate and opens these libraries when it starts, so the headers of
+# all that it may use have to be there. The broker is linked with libpam.
 packages_native=(
     gcc g++ make libc6-dev pkg-config "cmake|cmake" "nasm|nasm" git
     xserver-xorg-dev libxcb1-dev libxcb-shm0-dev libxcb-xv0-dev
@@ -18,6 +18,7 @@ packages_native=(
     libegl-dev libgl-dev
     libasound2-dev libpulse-dev libdbus-1-dev libudev-dev
     libpam0g-dev
+    libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
 )
 # Debian's Rust for browsers, with the source of the standard library: no library for wasm32 is
 # packaged, so ./dev compiles it.
@@ -45,6 +46,7 @@ packages_test=(
     x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
     libsdl2-2.0-0 nginx-light caddy apache2-bin
     libgl1 libglx-mesa0 libgl1-mesa-dri
+    gstreamer1.0-plugins-base gstreamer1.0-plugins-bad
     pulseaudio-utils libasound2-plugins alsa-utils pipewire pipewire-bin wireplumber cups-client
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's

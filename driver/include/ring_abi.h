@@ -96,7 +96,7 @@ struct thinc_video {
 enum thinc_video_layout {
     THINC_VIDEO_420 = 0, /* colour at half the width and height, rounded up */
     THINC_VIDEO_422 = 1, /* colour at half the width */
-    /* The right eye's pixels; the framebuffer has the left eye's. Their image is that of one eye. */
+    /* The right eye's pixels; the framebuffer has the left eye's. The image is that of one eye. */
     THINC_VIDEO_RIGHT_EYE = 2,
 };
 

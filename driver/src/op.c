@@ -244,4 +244,8 @@ struct op *op_begin_clipped(struct op *op) {
     return op;
 }
 
-void op_publish(const struct op *op) { ring_publish(op); }
+void op_publish(const struct op *op) {
+    if (thinc.stereo_ports > 0)
+        stereo_drawn_over(op);
+    ring_publish(op);
+}

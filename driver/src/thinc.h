@@ -44,6 +44,8 @@ struct thinc {
      * recorded again. */
     int nesting;
 
+    int stereo_ports; /* ports of XVideo whose stereo frame is whole (video_stereo.c) */
+
     int buffers; /* pixmaps that a GPU can read or write (dri3.c) */
     bool mapped; /* one of them is, for the op that runs */
 };
@@ -210,6 +212,8 @@ void cursor_attach(void); /* fills the cursor block of a fresh ring */
  * what X clients do with the pointer. */
 void cursor_block(void);
 bool video_init(ScreenPtr screen);
+/* An op that is published draws over some part of a stereo frame: only if thinc.stereo_ports. */
+void stereo_drawn_over(const struct op *op);
 bool slots_create(void); /* video_slot.c: memory for the frames of a new session */
 void slots_destroy(void);
 int slots_memfd(void);

@@ -261,6 +261,7 @@ static void stop_video(ScrnInfoPtr scrn, void *data, Bool cleanup) {
          window->visibility == VisibilityPartiallyObscured))
         return;
     slot_stop(port);
+    stereo_stopped(port);
 }
 
 static int set_attribute(ScrnInfoPtr scrn, Atom attribute, INT32 value, void *data) {

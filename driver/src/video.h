@@ -48,11 +48,13 @@ static inline uint32_t video_pair(int low, int high) {
 
 /* Draws the left eye's picture and keeps the right eye's for the session. */
 void stereo_put(const struct stereo_frame *stereo, RegionPtr clip, DrawablePtr drawable);
+/* The port shows no frame any more. */
+void stereo_stopped(uint32_t port);
 
-/* Called once for each frame that is recorded as VIDEO or STEREO, after the op has begun. If the session
- * requests frames, copies the samples to shared memory and points the frame at that copy: the drawn
- * pixels then agree with the session's samples even if the client overwrites its own meanwhile.
- * False: there is no memory for it. */
+/* Called once for each frame that is recorded as VIDEO or STEREO, after the op has begun. If the
+ * session requests frames, copies the samples to shared memory and points the frame at that copy:
+ * the drawn pixels then agree with the session's samples even if the client overwrites its own
+ * meanwhile. False: there is no memory for it. */
 bool slot_put(uint32_t port, const struct op *op, struct frame *frame);
 /* The port shows a frame already, and the session has its samples if it requests them. Only while a
  * ring is attached. */

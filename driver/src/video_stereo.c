@@ -62,6 +62,89 @@ static bool left_eye(const struct stereo_frame *s, const struct target *target, 
     return true;
 }
 
+/* ---- what the session has -------------------------------------------------------------------- */
+/* Whatever is drawn over a stereo frame hides the right eye's picture there, even if its pixels
+ * are the left eye's: the session learns from records alone, and so does this. Of each port the
+ * last frame, while all that was recorded of it is still seen by both eyes. */
+static struct whole {
+    bool is_whole;
+    uint32_t epoch; /* of the ring, see ring_epoch() */
+    uint32_t dst;   /* drawable, as in a record */
+    int width, height;
+    struct place src;
+    struct box place; /* in dst */
+    RegionRec clip;   /* the drawable's; valid after the first frame */
+    bool has_clip;
+} wholes[THINC_VIDEO_PORTS];
+
+static struct box place_of(const struct stereo_frame *s, const struct target *target) {
+    int x = s->dst.x + target->off_x, y = s->dst.y + target->off_y;
+    return (struct box){x, y, x + s->dst.width, y + s->dst.height};
+}
+
+static void forget(struct whole *whole) {
+    thinc.stereo_ports -= whole->is_whole;
+    whole->is_whole = false;
+}
+
+static void remember(const struct stereo_frame *s, const struct target *target, RegionPtr clip) {
+    struct whole *whole = &wholes[s->port];
+    forget(whole);
+    if (!whole->has_clip)
+        RegionNull(&whole->clip);
+    whole->has_clip = true;
+    /* Allocates only if the clip has more rectangles than ever before. */
+    if (!RegionCopy(&whole->clip, clip)) {
+        RegionUninit(&whole->clip);
+        whole->has_clip = false;
+        return;
+    }
+    whole->epoch = ring_epoch();
+    whole->dst = target->serial;
+    whole->width = s->width;
+    whole->height = s->height;
+    whole->src = s->src;
+    whole->place = place_of(s, target);
+    whole->is_whole = true;
+    thinc.stereo_ports++;
+}
+
+static bool is_whole(const struct stereo_frame *s, const struct target *target, RegionPtr clip) {
+    const struct whole *whole = &wholes[s->port];
+    return whole->is_whole && whole->epoch == ring_epoch() && whole->dst == target->serial &&
+           whole->width == s->width && whole->height == s->height && whole->src.x == s->src.x &&
+           whole->src.y == s->src.y && box_equal(whole->place, place_of(s, target)) &&
+           RegionEqual((RegionPtr)&whole->clip, clip);
+}
+
+/* In the drawable's own coordinates, moved by (x, y). */
+static bool any_meets(const struct boxes *boxes, int x, int y, struct box place) {
+    for (int i = 0; i < boxes->count; i++) {
+        struct box b = boxes->box[i];
+        if (!box_empty(box_intersect((struct box){b.x1 + x, b.y1 + y, b.x2 + x, b.y2 + y}, place)))
+            return true;
+    }
+    return false;
+}
+
+void stereo_drawn_over(const struct op *op) {
+    for (uint32_t port = 0; port < THINC_VIDEO_PORTS; port++) {
+        struct whole *whole = &wholes[port];
+        if (!whole->is_whole)
+            continue;
+        int x = op->off_x, y = op->off_y;
+        struct box place = whole->place;
+        /* The session takes the picture along if all of it is copied elsewhere. */
+        if ((op->dst == whole->dst &&
+             (any_meets(&op->drawn, x, y, place) || any_meets(&op->copied, x, y, place))) ||
+            (op->copied.count > 0 && op->src == whole->dst &&
+             any_meets(&op->copied, x - op->dx, y - op->dy, place)))
+            forget(whole);
+    }
+}
+
+void stereo_stopped(uint32_t port) { forget(&wholes[port]); }
+
 /* The session has this picture of the right eye. */
 static bool right_eye_is_known(const struct stereo_frame *s) {
     size_t bytes = (size_t)s->width * (size_t)s->height * 4;
@@ -83,8 +166,11 @@ void stereo_put(const struct stereo_frame *s, RegionPtr clip, DrawablePtr drawab
     struct target target;
     drawable_target(drawable, &target);
     /* A program that draws the same again is at rest: it is recorded once. */
-    if (s->goes_on && right_eye_is_known(s) && left_eye(s, &target, clip, false))
+    if (s->goes_on && is_whole(s, &target, clip) && right_eye_is_known(s) &&
+        left_eye(s, &target, clip, false)) {
+        pace_image(drawable, s->dst.x, s->dst.y, s->dst.width, s->dst.height);
         return;
+    }
     struct op *op = op_open(drawable);
     if (op) {
         op->hint = THINC_STEREO;
@@ -105,8 +191,14 @@ void stereo_put(const struct stereo_frame *s, RegionPtr clip, DrawablePtr drawab
     if (op && op->hint == THINC_STEREO && !slot_put(s->port, op, &right))
         op->hint = THINC_IMAGE; /* no memory for what the session requests: one picture is left */
     left_eye(s, &target, clip, true);
-    if (op)
+    if (op) {
         op_publish(op);
+        if (op->hint == THINC_STEREO &&
+            slot_pixels(s->port, (size_t)right.y.width * (size_t)s->height))
+            remember(s, &target, clip);
+        else
+            forget(&wholes[s->port]);
+    }
     DamageDamageRegion(drawable, clip);
     pace_image(drawable, s->dst.x, s->dst.y, s->dst.width, s->dst.height);
 }

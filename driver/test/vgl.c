@@ -7,14 +7,21 @@
  *   ready                           waits until the next frame would be sent at once
  *   size WIDTH HEIGHT               the next frames have this size, and the window
  *   image SEED                      whether the window shows the picture of SEED
+ *   timer MICROSECONDS              SIGALRM as often as that, from now on
+ *   interrupt COUNT                 the next allocations of memory are interrupted, as some
+ *                                   kernels do at a signal
  *   destroy                         the window
  * Each is answered by one line that begins with "ok" or "error". */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <X11/Xutil.h>
@@ -101,6 +108,26 @@ static bool shows(Display *display, Window window, int w, int h, uint32_t seed) 
     return same;
 }
 
+static unsigned interruptions;
+
+/* In place of glibc's, for the plugin. */
+int posix_fallocate(int fd, off_t at, off_t bytes) {
+    if (interruptions > 0) {
+        interruptions--;
+        return EINTR;
+    }
+    return fallocate(fd, 0, at, bytes) == 0 ? 0 : errno;
+}
+
+static void do_nothing(int number) { (void)number; }
+
+/* The program's own reads and writes are restarted; what the kernel never restarts breaks off. */
+static bool start_timer(unsigned us) {
+    struct sigaction action = {.sa_handler = do_nothing, .sa_flags = SA_RESTART};
+    struct itimerval every = {.it_interval.tv_usec = us, .it_value.tv_usec = us};
+    return sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0;
+}
+
 int main(int argc, char **argv) {
     Display *display = argc == 6 ? XOpenDisplay(NULL) : NULL;
     if (!display)
@@ -143,6 +170,11 @@ int main(int argc, char **argv) {
             done = true;
         } else if (strcmp(word, "image") == 0) {
             done = shows(display, window, w, h, a);
+        } else if (strcmp(word, "timer") == 0) {
+            done = start_timer(a);
+        } else if (strcmp(word, "interrupt") == 0) {
+            done = interruptions == 0;
+            interruptions = a;
         } else if (strcmp(word, "destroy") == 0) {
             XDestroyWindow(display, window);
             XSync(display, False);

@@ -6,14 +6,17 @@
  * reaches the program's error handler. Knows one window and its frames; never OpenGL. */
 #include "rrtrans.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <xcb/shm.h>
@@ -31,6 +34,9 @@
 #define STEREO_EDGE_MAX 8192
 #define FOURCC_STEREO 0x30525354u /* "TSR0" */
 
+/* From a refusal of two pictures to the next try: a port may be free again, or memory. */
+#define AGAIN_AFTER_S 2
+
 enum owner { FREE, VIRTUALGL, X_SERVER };
 
 struct buffer {
@@ -40,6 +46,7 @@ struct buffer {
     size_t bytes;
     xcb_shm_seg_t segment;
     uint32_t sequence; /* of the request that shows it */
+    bool both;         /* that one shows both pictures */
 };
 
 struct transport {
@@ -50,7 +57,9 @@ struct transport {
     uint8_t depth;
     uint8_t completion; /* type of the event that says that X has read an image */
     enum { UNKNOWN, TWO_EYES, ONE_EYE } shows;
-    xcb_xv_port_t port; /* while TWO_EYES */
+    time_t ask_at;      /* while ONE_EYE: when it is UNKNOWN again, in seconds of seconds_now() */
+    xcb_xv_port_t port; /* 0: none was grabbed yet */
+    struct buffer *newest; /* of those sent */
     struct buffer buffers[BUFFERS];
 };
 
@@ -80,7 +89,33 @@ static void leave(struct transport *t) {
         _vgl_enableFaker();
 }
 
+/* ---- the program's signals ------------------------------------------------------------------- */
+/* A program with interval timers is interrupted again and again. What the kernel would break off
+ * then, and only that, runs with this thread's signals blocked; it takes milliseconds. XCB's own
+ * reads, writes and waits are repeated by XCB. */
+static sigset_t block_signals(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+static void unblock_signals(sigset_t before) { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+
 /* ---- what X says ----------------------------------------------------------------------------- */
+static time_t seconds_now(void) {
+    struct timespec now = {0};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static void show_one(struct transport *t, struct buffer *buffer);
+
+static void show_one_eye_for_now(struct transport *t) {
+    t->shows = ONE_EYE;
+    t->ask_at = seconds_now() + AGAIN_AFTER_S;
+}
+
 static void handle_event(struct transport *t, const xcb_generic_event_t *event) {
     if ((event->response_type & 0x7f) == t->completion) {
         const xcb_shm_completion_event_t *done = (const void *)event;
@@ -97,11 +132,14 @@ static void handle_event(struct transport *t, const xcb_generic_event_t *event) 
         if (buffer->owner != X_SERVER || buffer->sequence != error->full_sequence)
             continue;
         /* No event follows. The window may be gone, which ends the program's frames anyway; if X
-         * refused a frame of two pictures, the next ones have one. */
+         * refused a frame of two pictures, the next ones have one, and so has this one if it is
+         * the newest: the program may rest now. */
         buffer->owner = FREE;
-        if (buffer->frame.rbits && error->error_code != XCB_DRAWABLE &&
-            error->error_code != XCB_WINDOW)
-            t->shows = ONE_EYE;
+        if (!buffer->both || error->error_code == XCB_DRAWABLE || error->error_code == XCB_WINDOW)
+            continue;
+        show_one_eye_for_now(t);
+        if (buffer == t->newest)
+            show_one(t, buffer);
     }
 }
 
@@ -150,7 +188,13 @@ static int reserve(struct transport *t, struct buffer *buffer, size_t bytes) {
     if (fd < 0)
         return fail("there is no memory for a frame");
     void *memory = MAP_FAILED;
-    if (posix_fallocate(fd, 0, (off_t)bytes) == 0)
+    sigset_t signals = block_signals();
+    int failed;
+    do /* what stops a process, as a debugger does, cannot be blocked */
+        failed = posix_fallocate(fd, 0, (off_t)bytes);
+    while (failed == EINTR);
+    unblock_signals(signals);
+    if (!failed)
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         close(fd);
@@ -225,8 +269,14 @@ static bool find_port(struct transport *t) {
 
 /* X has a way for both pictures of this frame. */
 static bool can_show_both(struct transport *t, const RRFrame *frame) {
-    if (t->shows == UNKNOWN)
-        t->shows = find_port(t) ? TWO_EYES : ONE_EYE;
+    if (t->shows == ONE_EYE && seconds_now() >= t->ask_at)
+        t->shows = UNKNOWN;
+    if (t->shows == UNKNOWN) {
+        if (t->port != 0 || find_port(t))
+            t->shows = TWO_EYES;
+        else
+            show_one_eye_for_now(t);
+    }
     return t->shows == TWO_EYES && frame->w <= STEREO_EDGE_MAX && frame->h <= STEREO_EDGE_MAX / 2;
 }
 
@@ -245,29 +295,45 @@ static void flip(uint8_t *picture, size_t pitch, int rows) {
         }
 }
 
+static void sent(struct transport *t, struct buffer *buffer, xcb_void_cookie_t cookie, bool both) {
+    buffer->sequence = cookie.sequence;
+    buffer->both = both;
+    buffer->owner = X_SERVER;
+    t->newest = buffer;
+    xcb_flush(t->x);
+}
+
+/* The picture, or the left eye's, which has its top row first. */
+static void show_one(struct transport *t, struct buffer *buffer) {
+    uint16_t w = (uint16_t)buffer->frame.w, h = (uint16_t)buffer->frame.h;
+    sent(t, buffer,
+         xcb_shm_put_image(t->x, t->window, t->gc, w, h, 0, 0, w, h, 0, 0, t->depth,
+                           XCB_IMAGE_FORMAT_Z_PIXMAP, 1, buffer->segment, 0),
+         false);
+}
+
 static void show(struct transport *t, struct buffer *buffer) {
     RRFrame *frame = &buffer->frame;
     uint16_t w = (uint16_t)frame->w, h = (uint16_t)frame->h;
     flip(frame->bits, (size_t)frame->pitch, frame->h);
-    xcb_void_cookie_t cookie;
-    if (frame->rbits && can_show_both(t, frame)) {
-        flip(frame->rbits, (size_t)frame->pitch, frame->h);
-        cookie =
-            xcb_xv_shm_put_image(t->x, t->port, t->window, t->gc, buffer->segment, FOURCC_STEREO, 0,
-                                 0, 0, w, h, 0, 0, w, h, w, (uint16_t)(2 * h), 1);
-    } else {
-        cookie = xcb_shm_put_image(t->x, t->window, t->gc, w, h, 0, 0, w, h, 0, 0, t->depth,
-                                   XCB_IMAGE_FORMAT_Z_PIXMAP, 1, buffer->segment, 0);
+    if (!frame->rbits || !can_show_both(t, frame)) {
+        show_one(t, buffer);
+        return;
     }
-    buffer->sequence = cookie.sequence;
-    buffer->owner = X_SERVER;
-    xcb_flush(t->x);
+    flip(frame->rbits, (size_t)frame->pitch, frame->h);
+    sent(t, buffer,
+         xcb_xv_shm_put_image(t->x, t->port, t->window, t->gc, buffer->segment, FOURCC_STEREO, 0, 0,
+                              0, w, h, 0, 0, w, h, w, (uint16_t)(2 * h), 1),
+         true);
 }
 
 /* ---- the plugin ------------------------------------------------------------------------------ */
 /* X connection, window and extensions; -1 and a reason. */
 static int open_window(struct transport *t, const char *display) {
+    /* A signal ends connect() while the server has a queue of clients; XCB does not repeat it. */
+    sigset_t signals = block_signals();
     t->x = xcb_connect(display, NULL);
+    unblock_signals(signals);
     if (xcb_connection_has_error(t->x))
         return fail("cannot connect to the X server");
     const xcb_setup_t *setup = xcb_get_setup(t->x);
@@ -298,7 +364,7 @@ static int open_window(struct transport *t, const char *display) {
 static void destroy(struct transport *t) {
     for (int i = 0; i < BUFFERS; i++)
         release(t, &t->buffers[i]);
-    if (t->shows == TWO_EYES)
+    if (t->port != 0)
         xcb_xv_stop_video(t->x, t->port, t->window);
     if (t->x) {
         xcb_flush(t->x);

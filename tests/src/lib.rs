@@ -66,7 +66,11 @@ impl Desktop {
         options: &[&str],
         application: &[&str],
     ) -> Result<Desktop, Error> {
-        let session = Session::start_with(name, size, options, application)?;
+        Desktop::of(Session::start_with(name, size, options, application)?, name)
+    }
+
+    /// A session that was started otherwise, with a viewer.
+    pub fn of(session: Session, name: &str) -> Result<Desktop, Error> {
         let viewer = Headless::start(&session.link)?;
         Ok(Desktop {
             viewer,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use thinc_bench::Error;
-use thinc_bench::process::{Folder, Headless, wait_for};
+use thinc_bench::process::{Folder, Headless, binary, wait_for};
 use thinc_e2e::EVENT_TIMEOUT;
 use thinc_e2e::{Desktop, Image};
 use x11rb::connection::Connection as _;
@@ -190,6 +190,13 @@ fn both_eyes_see_their_pictures_and_a_window_in_front() -> Outcome {
     eyes.await_right(&mut desktop, WINDOW, 71, hidden)?;
     conn.destroy_window(window)?;
     conn.sync()?;
+    // The same frame as before; and again after a picture for both eyes that the left one equals.
+    program.run("stereo 70")?;
+    eyes.await_right(&mut desktop, WINDOW, 71, NOTHING)?;
+    program.run("mono 70")?;
+    desktop.viewer.say("wait-right no")?;
+    program.run("stereo 70")?;
+    eyes.await_right(&mut desktop, WINDOW, 71, NOTHING)?;
     program.run("stereo 80")?;
     eyes.await_right(&mut desktop, WINDOW, 81, NOTHING)?;
     desktop.assert_identical("without the menu")?;
@@ -229,6 +236,36 @@ fn a_viewer_may_change_its_mind_and_its_view() -> Outcome {
         (desktop.viewer.say("right-bounds").ok()? == "200x150+30+25").then_some(())
     })?;
     Ok(())
+}
+
+#[test]
+fn a_stereo_program_outlives_its_session_process() -> Outcome {
+    let mut desktop = Desktop::start("stereo-killed", SIZE, &["sleep", "infinity"])?;
+    let eyes = Eyes::new("stereo-killed")?;
+    desktop.viewer.say("stereo anaglyph")?;
+    desktop.viewer.say("barrier")?;
+    let mut program = start_plugin(&desktop, WINDOW)?;
+    program.run("stereo 10")?;
+    eyes.await_right(&mut desktop, WINDOW, 11, NOTHING)?;
+    let session = desktop.session.pid("session")?.to_string();
+    Command::new("kill").args(["-KILL", &session]).status()?;
+    // It goes on drawing meanwhile, the same picture.
+    program.run("stereo 10")?;
+    let name = desktop.session.name.clone();
+    let link = wait_for("`thinc link` answers", EVENT_TIMEOUT, || {
+        let output = Command::new(binary("thinc").ok()?).args(["link", &name]).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.split_whitespace().find(|word| word.contains("#t=")).map(str::to_owned)
+    })?;
+    desktop.viewer =
+        wait_for("a viewer connects again", EVENT_TIMEOUT, || Headless::start(&link).ok())?;
+    desktop.viewer.say("stereo anaglyph")?;
+    desktop.viewer.say("barrier")?;
+    assert_eq!(desktop.viewer.say("right-bounds")?, "none", "nobody has kept it");
+    // From its next frame on, of whatever picture.
+    program.run("stereo 10")?;
+    eyes.await_right(&mut desktop, WINDOW, 11, NOTHING)?;
+    desktop.assert_identical("the left eye's picture after a reconnect")
 }
 
 // ---- VirtualGL itself ---------------------------------------------------------------------------

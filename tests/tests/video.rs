@@ -7,9 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use thinc_bench::Error;
-use thinc_bench::process::{Headless, binary, wait_for};
-use thinc_e2e::EVENT_TIMEOUT;
-use thinc_e2e::{Desktop, Image};
+use thinc_bench::process::{Headless, Session, binary, wait_for};
+use thinc_e2e::{Desktop, EVENT_TIMEOUT, Image, descendants};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{
     ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, ImageFormat, Rectangle, Window,
@@ -309,6 +308,45 @@ fn a_video_area_is_encoded_and_a_menu_in_front_stays_exact() -> Outcome {
     }
     until_exact(&mut desktop)?;
     desktop.assert_identical("once the area rests")
+}
+
+/// GStreamer's element for OpenH264 stands for a GPU's: all but the codec is as there.
+#[test]
+fn a_video_is_encoded_on_a_gpu_and_goes_on_without_it() -> Outcome {
+    let mut thinc = Command::new(binary("thinc")?);
+    thinc.env("THINC_VIDEO_ELEMENTS", "openh264/openh264enc");
+    let session = Session::start_by(
+        thinc,
+        "127.0.0.1:0",
+        ("video-gpu", SIZE),
+        &["--video", "h264"],
+        &["sleep", "infinity"],
+    )?;
+    let mut desktop = Desktop::of(session, "video-gpu")?;
+    let mut player = Player::new(&desktop)?;
+    let says = |desktop: &mut Desktop| -> Result<bool, Error> {
+        let line = desktop.stats()?["graphics"].as_str().unwrap_or_default().to_owned();
+        Ok(line.contains("videos are encoded by openh264enc: "))
+    };
+    let begun = Instant::now();
+    while !says(&mut desktop)? {
+        assert!(begun.elapsed() < EVENT_TIMEOUT, "the viewer is told of no encoder");
+        until_shown(&mut desktop, "shown", 4, || player.play())?;
+    }
+    let codec = |desktop: &Desktop| {
+        let session = desktop.session.pid("session").ok()?;
+        descendants(session).into_iter().find(|&id| {
+            let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+            "thinc-gpu-codec".starts_with(name.trim()) && id != session
+        })
+    };
+    let process = codec(&desktop).ok_or("no process encodes")?;
+    until_shown(&mut desktop, "shown", 20, || player.play())?;
+    Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
+    until_shown(&mut desktop, "shown", 20, || player.play())?;
+    assert!(!says(&mut desktop)?, "the viewer is told that it is gone");
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("once it rests")
 }
 
 #[test]

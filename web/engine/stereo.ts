@@ -1,7 +1,7 @@
 // How stereo programs are shown, on its way through the engine: what the page chooses goes to the
 // session, on every connection; that there is such a program, to the page.
 // Path back: from ui/stereo.ts, to decoder.ts.
-// Knows the choice; viewer-core knows whether the session takes it, and makes one picture of two.
+// Knows the choice; viewer-core knows whether the session takes it, and composes both pictures.
 
 import type { Decoder } from "./decoder";
 import type { FromEngine, StereoMode } from "./messages";

@@ -23,6 +23,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-video", &["thinc-region", "thinc-protocol"]),
     // A codec in C++ behind one interface: programs link it, never a core.
     ("thinc-h264", &["thinc-region", "thinc-protocol", "thinc-video"]),
+    // Speaks with a process that has the system's GStreamer and a GPU's driver: shells use it.
+    ("thinc-gpu-video", &["thinc-region", "thinc-protocol", "thinc-video"]),
+    // That process.
+    ("thinc-gpu-codec", &["thinc-region", "thinc-protocol", "thinc-video", "thinc-gpu-video"]),
     // An X client; the cores decide what is transferred.
     ("thinc-x-selection", &["thinc-protocol", "thinc-clip-convert", "thinc-files-disk"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
@@ -95,6 +99,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-sound",
             "thinc-video",
             "thinc-h264",
+            "thinc-gpu-video",
         ],
     ),
     (
@@ -109,6 +114,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-transport",
             "thinc-x-selection",
             "thinc-video",
+            "thinc-gpu-video",
             "thinc-h264",
         ],
     ),

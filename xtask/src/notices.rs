@@ -11,8 +11,11 @@ use std::process::Command;
 use crate::run;
 
 /// Each program and the packages whose code it contains: `thinc` includes the browser's viewer.
-const PROGRAMS: &[(&str, &[&str])] =
-    &[("thinc", &["thinc", "thinc-viewer-web"]), ("thinc-view", &["thinc-viewer-native"])];
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("thinc", &["thinc", "thinc-viewer-web"]),
+    ("thinc-view", &["thinc-viewer-native"]),
+    ("thinc-gpu-codec", &["thinc-gpu-codec"]),
+];
 
 /// Prefixes of the names of licence files, in upper case.
 const NAMES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];

@@ -113,18 +113,19 @@ pub enum EncodeError {
 
 /// Encodes the frames of one stream.
 pub struct Encoder {
-    library: Box<dyn Codes>,
+    codes: Box<dyn Codes>,
     settings: EncoderSettings,
     /// The frame with chroma at half the height, and with even edges.
     whole: Planes,
     halved: Planes,
 }
 
-/// A library's encoder of one stream. `frame` has chroma at half the width and height, and even
-/// edges.
-trait Codes: Send + Sync {
+/// An encoder of one stream: a library's, or hardware's. `frame` has chroma at half the width and
+/// height, and even edges.
+pub trait Codes: Send + Sync {
     /// Appends one access unit. Keyframes have parameter sets, and only they. The first frame is a
-    /// keyframe; later ones are if `keyframe` is true, and only then.
+    /// keyframe; later ones are if `keyframe` is true, and with a library only then. After an error
+    /// nothing was appended.
     fn encode(
         &mut self,
         frame: &PlanesRef<'_>,
@@ -148,17 +149,20 @@ impl Encoder {
 
     /// The same with this library.
     pub fn with(library: Library, settings: EncoderSettings) -> Result<Encoder, EncodeError> {
-        if !fits(settings.size) {
-            return Err(EncodeError::Size(settings.size));
-        }
-        let settings = within(settings);
-        let library: Box<dyn Codes> = match library {
+        let settings = checked(settings)?;
+        let codes: Box<dyn Codes> = match library {
             #[cfg(feature = "openh264")]
             Library::OpenH264 => Box::new(openh264::OpenH264::new(&settings)?),
             #[cfg(feature = "x264")]
             Library::X264 => Box::new(x264::X264::new(&settings)?),
         };
-        Ok(Encoder { library, settings, whole: Planes::new(), halved: Planes::new() })
+        Encoder::by(codes, settings)
+    }
+
+    /// By another encoder, which has encoded nothing yet.
+    pub fn by(codes: Box<dyn Codes>, settings: EncoderSettings) -> Result<Encoder, EncodeError> {
+        let settings = checked(settings)?;
+        Ok(Encoder { codes, settings, whole: Planes::new(), halved: Planes::new() })
     }
 
     /// Changes the rates from the next frame on, without a keyframe.
@@ -192,8 +196,12 @@ impl Encoder {
             pad(&halved, coded, &mut self.whole);
             self.whole.as_ref()
         };
-        self.library.encode(&whole, &self.settings, keyframe, out)
+        self.codes.encode(&whole, &self.settings, keyframe, out)
     }
+}
+
+fn checked(settings: EncoderSettings) -> Result<EncoderSettings, EncodeError> {
+    if fits(settings.size) { Ok(within(settings)) } else { Err(EncodeError::Size(settings.size)) }
 }
 
 fn within(settings: EncoderSettings) -> EncoderSettings {

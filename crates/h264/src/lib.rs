@@ -1,7 +1,8 @@
 //! Path 9/13 and 11/13: encodes frames as H.264 for session-server, and decodes them for native
 //! viewers.
 //! Browsers decode with WebCodecs.
-//! Uses OpenH264, or x264 for encoding if the build enables it, and only what the protocol allows:
+//! Uses OpenH264, or for encoding x264 if the build enables it, or what the caller has (`Codes`),
+//! and only what the protocol allows:
 //! constrained baseline, one access unit per frame, keyframes on request.
 //! Knows frames and bytes; never streams, viewers or time.
 #![deny(unsafe_code)]
@@ -16,7 +17,9 @@ mod syntax;
 #[cfg(feature = "decoder")]
 pub use decoder::{DecodeError, Decoder};
 #[cfg(any(feature = "openh264", feature = "x264"))]
-pub use encoder::{EncodeError, Encoded, Encoder, EncoderSettings, Library, NoSuchLibrary};
+pub use encoder::{Codes, EncodeError, Encoded, Encoder, EncoderSettings, Library, NoSuchLibrary};
+#[cfg(feature = "decoder")]
+pub use syntax::{AccessUnit, check};
 
 use thinc_region::Size;
 

@@ -1,4 +1,5 @@
-//! Beside decoder.rs: checks an access unit before the library, which is not memory-safe, reads it.
+//! Beside decoder.rs: checks an access unit before the library, which is not memory-safe, reads it;
+//! and for viewer-native before a GPU's driver does.
 //! Accepts only what the protocol allows: constrained baseline at the stream's size.
 //! Knows headers and parameter sets; never the contents of slices (ITU-T H.264, 7.3 and Annex B).
 
@@ -23,13 +24,14 @@ mod kind {
 
 /// Properties of a valid access unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AccessUnit {
+pub struct AccessUnit {
     /// It has parameter sets and is a keyframe.
-    pub(crate) is_keyframe: bool,
+    pub is_keyframe: bool,
 }
 
-/// Checks all headers of an access unit, and its parameter sets completely.
-pub(crate) fn check(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
+/// Checks all headers of an access unit of frames of this size, with even edges, and its parameter
+/// sets completely.
+pub fn check(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
     let mut unit = AccessUnit::default();
     let (mut slices, mut sequences, mut pictures) = (0, 0, 0);
     for (count, nal) in Units::new(data)?.enumerate() {

@@ -23,7 +23,8 @@ pub const COMMANDS_MAX: usize = 4096;
 pub const RECTS_MAX: usize = 4096;
 /// Most pixels that the commands of one update may write and keep, in areas of the viewer's
 /// framebuffer. A session needs at most 8 for COPYs, 1 for KEEPs, and 1 each for other commands and
-/// a video. Of the simulator's seeds with the real encoders, the most is 4.3.
+/// a video; moves of what the right eye sees count too. Of the simulator's seeds with the real
+/// encoders, the most is 4.3.
 pub const UPDATE_SCREENS_MAX: u64 = 16;
 /// Most pixels that the COPYs of one update may write, in areas of the viewer's framebuffer; for
 /// more, a session sends pixels.

@@ -359,8 +359,8 @@ const PLACE_MAX: i32 = 32768;
 /// Most rows of one eye's picture: half as many as an image has.
 const STEREO_HEIGHT_MAX: u32 = VIDEO_EDGE_MAX / 2;
 
-/// Parses a video frame, or a stereo frame, from its words: port and layout, image, crop's corner, crop's size, place's
-/// size; then the place's corner.
+/// Parses a video frame, or a stereo frame, from its words: port and layout, image, crop's corner,
+/// crop's size, place's size; then the place's corner.
 pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<DrawHint> {
     let [port_layout, image, crop_at, crop_size, place_size] = words;
     let pair = |word: u32| ((word & 0xffff).cast_signed(), (word >> 16).cast_signed());

@@ -1,6 +1,6 @@
 //! Path 3/13: beside ring.rs, from driver/src/video.c to session-server's video.rs.
-//! Frames of XVideo, and right eyes' pictures, as their X clients sent them, copied completely out of the driver's memory or
-//! not at all. Knows blocks and buffers; never what a video stream is.
+//! Frames of XVideo, and right eyes' pictures, as their X clients sent them, copied completely out
+//! of the driver's memory or not at all. Knows blocks and buffers; never what a video stream is.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;

@@ -29,7 +29,9 @@ const FREE: u64 = 8;
 const TICKS: u64 = 60;
 /// A machine that stops for 0.1 s ends a row of images: then they are put again.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-const ATTEMPTS: usize = 8;
+/// Beside other work images come more slowly than the clock, which holds none then: of so many rows
+/// of 0.2 s one must have the machine.
+const ATTEMPTS: usize = 50;
 
 /// An X client with a window, and images of its own memory.
 struct Program {

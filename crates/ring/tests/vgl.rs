@@ -9,11 +9,12 @@ mod xserver;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use thinc_region::{Rect, Size};
 use thinc_ring::{DrawHint, DrawRecord, RecordKind, VideoLayout};
 
-use coverage::Reader;
+use coverage::{Reader, TIMEOUT};
 use xserver::{Options, XServer, make};
 
 const WINDOW: Rect = Rect::at(40, 30, 200, 100);
@@ -168,6 +169,45 @@ fn all_ports_in_use_leave_the_left_eye() {
         assert_eq!(is_stereo, at < 16, "program {at}");
         assert!(shows(&reader, Rect::at(at as i32 * 30, 20, 24, 16), at as u32));
     }
+    // It asks again once a port may be free.
+    let mut last = programs.pop().unwrap();
     programs.into_iter().for_each(Program::finish);
+    let deadline = Instant::now() + TIMEOUT;
+    for seed in 20.. {
+        reader.drain();
+        last.run(&format!("stereo {seed}"));
+        assert!(shows(&reader, Rect::at(16 * 30, 20, 24, 16), seed));
+        if hints(&reader.drain()).iter().any(|hint| matches!(hint, DrawHint::Stereo { .. })) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the last window stays with one eye");
+    }
+    last.finish();
+    assert!(server.stop(), "X exits cleanly");
+}
+
+/// Its timer interrupts the kernel a thousand times a second, and a frame is so large that its
+/// memory takes longer than that. Not every kernel breaks off then, so the program stands for one
+/// that does.
+#[test]
+fn a_program_with_an_interval_timer_draws() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let mut program = Program::start(&server, WINDOW);
+    program.run("timer 1000");
+    program.run("size 3000 2000");
+    program.run("interrupt 3");
+    for seed in 0..4 {
+        program.run(&format!("stereo {seed}"));
+        program.run(&format!("mono {seed}"));
+    }
+    program.run("interrupt 0");
+    // Windows of such a size are not all on the screen, and X has no image of them.
+    program.run("size 200 100");
+    program.run("stereo 4");
+    reader.drain();
+    assert!(shows(&reader, WINDOW, 4));
+    program.finish();
     assert!(server.stop(), "X exits cleanly");
 }

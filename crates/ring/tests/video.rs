@@ -292,6 +292,15 @@ impl TwoEyes {
         TwoEyes { size, bytes }
     }
 
+    /// The left eye sees the window's background, and the right eye something else.
+    fn background(size: Size, random: &mut Random) -> TwoEyes {
+        let mut eyes = TwoEyes::random(size, random);
+        for pixel in eyes.bytes[..size.area() as usize * 4].as_chunks_mut().0 {
+            *pixel = player::BACKGROUND.to_le_bytes();
+        }
+        eyes
+    }
+
     fn left(&self, x: i32, y: i32) -> u32 {
         let at = (y as usize * self.size.width as usize + x as usize) * 4;
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap()) & 0xff_ffff
@@ -410,6 +419,90 @@ fn a_stereo_frame_that_changes_for_neither_eye_is_recorded_once() {
     player.sync();
     assert_eq!(stops(&reader.drain()), [4], "it ends with its window");
     assert_eq!(reader.attachment.ring.video_frame(4, &mut Vec::new()), None);
+    assert!(server.stop(), "X exits cleanly");
+}
+
+/// The session takes what is drawn over a stereo frame, of whatever pixels, for the end of the
+/// right eye's picture there.
+#[test]
+fn a_stereo_frame_is_recorded_again_after_anything_was_drawn_over_it() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    let crop = Rect::at(0, 0, 64, 48);
+    let eyes = TwoEyes::background(size(64, 48), &mut Random::new(24));
+    let put = |reader: &mut Reader, crop: Rect, place: Rect| {
+        eyes.put(&player, crop, place).check().unwrap();
+        let frames = stereo(&reader.drain());
+        frames.iter().map(|(rect, ..)| rect.area()).sum::<u64>()
+    };
+    let place = Rect::at(10, 20, 64, 48);
+    let again = |reader: &mut Reader, why: &str| {
+        assert_eq!(put(reader, crop, place), place.area(), "{why}");
+        assert_eq!(put(reader, crop, place), 0, "it is at rest, {why}");
+    };
+    again(&mut reader, "the first");
+    let clear = |x, y| player.conn.clear_area(false, player.window, x, y, 5, 4).unwrap();
+    clear(30, 40);
+    again(&mut reader, "its own background was drawn over it");
+    clear(9 + 64, 19 + 48);
+    again(&mut reader, "its last pixel was drawn over");
+    for (x, y) in [(5, 20), (10, 16), (74, 20), (10, 68)] {
+        clear(x, y);
+        assert_eq!(put(&mut reader, crop, place), 0, "what was drawn only touches it: {x}, {y}");
+    }
+    let (window, gc) = (player.window, player.gc());
+    player.conn.copy_area(window, window, gc, 200, 200, 20, 30, 9, 9).unwrap();
+    again(&mut reader, "something of the same colour was copied into it");
+    player.conn.copy_area(window, window, gc, 10, 20, 200, 200, 64, 48).unwrap();
+    again(&mut reader, "all of it was copied elsewhere");
+    let menu = player.cover(Rect::at(60, 60, 20, 20), player::BACKGROUND);
+    assert_eq!(put(&mut reader, crop, place), place.area() - 400, "a menu is in front");
+    player.conn.destroy_window(menu).unwrap();
+    player.sync();
+    again(&mut reader, "a menu of the same colour is gone");
+    // The same pixels, but not the same for the right eye.
+    let part = Rect::at(0, 0, 60, 40);
+    let (moved, at) = (Rect::at(4, 8, 60, 40), Rect::at(10, 20, 60, 40));
+    assert_eq!(put(&mut reader, part, at), part.area());
+    assert_eq!(put(&mut reader, moved, at), moved.area(), "another part of it");
+    assert_eq!(put(&mut reader, moved, at.translate(1, 0)), moved.area(), "at another place");
+    again(&mut reader, "another part of it was shown");
+    // More records than the ring holds, none of them near it.
+    for at in (0..10).cycle().take(40_000) {
+        let (x, y) = (300 + at % 7 * 10, 200 + at % 5 * 10);
+        player.conn.clear_area(false, player.window, x, y, 3, 3).unwrap();
+    }
+    player.sync();
+    assert!(reader.attachment.ring.stats().overflows > 0, "the ring overflowed");
+    reader.drain();
+    again(&mut reader, "records are missing");
+    // Another session process.
+    drop(reader);
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    again(&mut reader, "another reader has come");
+    assert!(server.stop(), "X exits cleanly");
+}
+
+#[test]
+fn a_program_that_draws_one_stereo_frame_again_and_again_is_held_to_the_rate() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    let eyes = TwoEyes::random(size(256, 256), &mut Random::new(25));
+    let put = || eyes.put(&player, Rect::at(0, 0, 256, 256), Rect::at(0, 0, 256, 256));
+    put().check().unwrap();
+    assert_eq!(stereo(&reader.drain()).len(), 1);
+    let deadline = Instant::now() + TIMEOUT;
+    let before = reader.attachment.ring.stats().holds;
+    while reader.attachment.ring.stats().holds == before {
+        assert!(Instant::now() < deadline, "the program is not held");
+        put().check().unwrap();
+    }
+    assert_eq!(stereo(&reader.drain()), [], "all of them are left out");
     assert!(server.stop(), "X exits cleanly");
 }
 

@@ -34,7 +34,7 @@ use bitrate::BitrateControl;
 use frames::{FRAME_AREAS_MAX, FrameArea};
 pub(crate) use right_eye::PickedRightEye;
 pub use right_eye::RightEyeFrame;
-pub(crate) use stream::{CODED_MAX, PortFrame};
+pub(crate) use stream::{CODED_MAX, INTERVAL_INITIAL, PortFrame, next_interval};
 use stream::{
     CommittedFrame, OP_UNKNOWN, RetryBackoff, StreamNumber, StreamState, VideoStream, is_codable,
 };
@@ -177,6 +177,8 @@ pub(crate) struct Videos {
     /// The viewer wants the right eye's pictures.
     wants_right_eyes: bool,
     right_eye_backoff: RetryBackoff,
+    /// When the next of them may be due that has no stream yet.
+    right_eye_begins_at: Option<Micros>,
     bitrate: BitrateControl,
     stats: VideoStats,
     #[cfg(feature = "mutations")]
@@ -205,6 +207,7 @@ impl Videos {
             area_backoff: RetryBackoff::default(),
             wants_right_eyes: false,
             right_eye_backoff: RetryBackoff::default(),
+            right_eye_begins_at: None,
             bitrate: BitrateControl::default(),
             stats: VideoStats::default(),
             #[cfg(feature = "mutations")]
@@ -605,15 +608,21 @@ impl Videos {
         }
     }
 
+    /// Its frames may be coded.
+    fn is_coded(&self, stream: &VideoStream) -> bool {
+        self.takes_coded && stream.codable && stream.is_codable()
+    }
+
     /// How the next frame is coded; None if it is better sent as pixels.
     fn coding(&self, stream: &VideoStream, path: PathRates) -> Option<Coding> {
         let fits = stream.plain_bytes > 0 && stream.plain_bytes <= self.frame_bytes_max;
         let carried = path.rate as f64 / stream.plain_rate().max(1.0);
         let enough = if stream.is_plain { PLAIN_UNTIL } else { PLAIN_FROM };
-        let coded = self.takes_coded && stream.codable && stream.is_codable();
+        let coded = self.is_coded(stream);
         let plain = match self.coding_policy() {
             VideoPolicy::H264 => !coded && fits && carried >= PLAIN_ONLY_FROM,
-            VideoPolicy::Plain => fits,
+            // Of what the right eye sees, an old picture is worse than none.
+            VideoPolicy::Plain if stream.paints() => fits,
             _ if !coded => fits && carried >= PLAIN_ONLY_FROM,
             _ => fits && carried >= enough,
         };

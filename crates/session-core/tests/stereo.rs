@@ -4,9 +4,10 @@
 //! answered with made-up commands.
 
 use thinc_protocol::Micros;
-use thinc_protocol::command::{Command, CommandReader};
+use thinc_protocol::command::{Command, CommandReader, Encoding};
 use thinc_protocol::commands::Commands;
 use thinc_protocol::framing::Deframer;
+use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::session::{SessionCaps, SessionMessage};
 use thinc_protocol::video::{DecoderState, Eye, FrameData, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::{Ack, View, ViewerCaps, ViewerHello, ViewerMessage};
@@ -14,7 +15,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
     Capture, Coding, Config, CopyCommand, Job, JobResult, NoPixels, Plan, Render, Session,
-    Unavailable, Unpacked, VideoOrigin, VideoPolicy, ViewerId,
+    Unavailable, Unpacked, VideoFrame, VideoOrigin, VideoPolicy, ViewerId,
 };
 
 const SIZE: Size = Size { width: 640, height: 480 };
@@ -24,10 +25,24 @@ const VIDEO: u32 = ViewerCaps::VIDEO | ViewerCaps::H264;
 /// Longer than a picture takes to rest.
 const REST: Micros = 150_000;
 
-/// A session with one viewer, which takes and acknowledges all at once.
+/// A screen for two windows of this size, and larger ones.
+const LARGE: Size = Size { width: 5120, height: 2160 };
+const WINDOW: Rect = Rect::at(100, 100, 1240, 900);
+/// Bytes a second of a path that carries [`WINDOW`] as pixels while it rests, of which packing
+/// leaves a quarter, and of one that carries it at 25 frames a second.
+const SLOW: u64 = 6_000_000;
+const FAST: u64 = 400_000_000;
+
+/// A session with one viewer, which takes and acknowledges all at once, or after a path has carried
+/// it.
 struct Bed {
     session: Session,
     viewer: ViewerId,
+    screen: Size,
+    /// Bytes a second; 0: at once.
+    path: u64,
+    /// Of what encoders return; 0: a few bytes for any job.
+    bytes_per_pixel: u64,
     now: Micros,
     op: u64,
     caps: u32,
@@ -37,9 +52,13 @@ struct Bed {
 
 impl Bed {
     fn new(caps: u32, video: VideoPolicy) -> Bed {
-        let config = Config { offscreen: false, video, ..Config::new("stereo", SIZE) };
+        Bed::on_path(SIZE, 0, caps, video)
+    }
+
+    fn on_path(screen: Size, path: u64, caps: u32, video: VideoPolicy) -> Bed {
+        let config = Config { offscreen: false, video, ..Config::new("stereo", screen) };
         let mut session = Session::new(config);
-        session.handle_attach(SIZE);
+        session.handle_attach(screen);
         let hello = ViewerHello {
             version: 1,
             caps,
@@ -48,7 +67,11 @@ impl Bed {
             name: "tests".into(),
         };
         let viewer = session.add_viewer(&hello, 1_000);
-        let mut bed = Bed { session, viewer, now: 1_000, op: 0, caps: 0, read: Region::new() };
+        let (now, read) = (1_000, Region::new());
+        let bytes_per_pixel = if path > 0 { 4 } else { 0 };
+        let mut bed =
+            Bed { session, viewer, screen, path, bytes_per_pixel, now, op: 0, caps: 0, read };
+
         bed.turn();
         bed
     }
@@ -72,9 +95,23 @@ impl Bed {
 
     /// A frame 40 ms after the one before. Returns what is sent.
     fn play(&mut self) -> Vec<String> {
+        self.play_in(PLACE)
+    }
+
+    fn play_in(&mut self, place: Rect) -> Vec<String> {
         self.now += 40_000;
-        self.frame_in(PLACE, &[PLACE]);
+        self.frame_in(place, &[place]);
         self.turn()
+    }
+
+    /// The screen's pixels are copied into this window.
+    fn copy(&mut self, window: u32, rect: Rect, (dx, dy): (i32, i32)) {
+        self.op += 1;
+        let kind = RecordKind::Copy { src: SCREEN, dst: SCREEN, rect, dx, dy, over: false };
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
+        self.session.check_invariants();
+        self.record(RecordKind::Idle, false);
     }
 
     fn draw(&mut self, rect: Rect) {
@@ -96,13 +133,20 @@ impl Bed {
 
     /// Time passes as the session asks for. Returns what is sent.
     fn rest(&mut self, time: Micros) -> Vec<String> {
-        let (end, mut received) = (self.now + time, Vec::new());
+        let end = self.now + time;
+        let mut received = self.awaken(end);
+        self.now = self.now.max(end);
+        received.extend(self.turn());
+        received
+    }
+
+    /// The same, but only when the session asks for it.
+    fn awaken(&mut self, end: Micros) -> Vec<String> {
+        let mut received = Vec::new();
         while let Some(due) = self.session.poll_deadline(self.now).filter(|&due| due <= end) {
             self.now = due.max(self.now + 1);
             received.extend(self.turn());
         }
-        self.now = self.now.max(end);
-        received.extend(self.turn());
         received
     }
 
@@ -129,11 +173,12 @@ impl Bed {
         assert!(!is_right_eye || job.region.is_empty(), "it has no pixels of the framebuffer");
         self.read.add(&job.region);
         let planned = self.session.render(job, &mut NoPixels { tag: self.op }).expect("it is new");
-        let commands = answer(planned.job());
+        let commands = answer(planned.job(), self.bytes_per_pixel);
         self.session.complete(planned, JobResult::encoded(&commands));
     }
 
     fn hear(&mut self, bytes: &[u8], received: &mut Vec<String>) {
+        self.now += (bytes.len() as u64 * 1_000_000).checked_div(self.path).unwrap_or(0);
         let mut deframer = Deframer::new(1 << 24);
         deframer.push(bytes);
         let mut newest = None;
@@ -142,7 +187,7 @@ impl Bed {
                 SessionMessage::Hello(hello) => self.caps = hello.caps,
                 SessionMessage::Update(update) => {
                     newest = Some(update.seq);
-                    let commands = CommandReader::new(update.commands, SIZE);
+                    let commands = CommandReader::new(update.commands, self.screen);
                     received.extend(commands.filter_map(|command| words(&command.unwrap())));
                 }
                 _ => {}
@@ -163,10 +208,14 @@ fn ready_bed() -> Bed {
     bed
 }
 
-/// What an encoder would make of a job.
-fn answer(job: &Job) -> Commands {
+/// What an encoder would make of a job: so many bytes for each pixel, or a few.
+fn answer(job: &Job, bytes_per_pixel: u64) -> Commands {
     let mut out = Commands::default();
-    let data = [0; 400];
+    let pixels = match &job.video {
+        Some(VideoFrame { coding: Coding::Plain, place, .. }) => place.area(),
+        _ => job.region.area(),
+    };
+    let data = vec![0; (pixels * bytes_per_pixel).max(400) as usize];
     match (&job.video, &job.right_eye) {
         (Some(frame), Some(shown)) => {
             let picture = match frame.coding {
@@ -176,6 +225,10 @@ fn answer(job: &Job) -> Commands {
             let (id, time, clip) = (frame.stream, frame.time, shown.clip.clone());
             let next = VideoCommand::Next { id, time, clip, frame: picture };
             Command::Video(next).append_to(&mut out);
+        }
+        _ if bytes_per_pixel > 0 && !job.region.is_empty() => {
+            let (rect, encoding) = (job.region.extents(), Encoding::Residuals);
+            Command::Raw { rect, encoding, data: &data }.append_to(&mut out);
         }
         _ if !job.region.is_empty() => {
             Command::Sfill { region: job.region.clone(), color: 0 }.append_to(&mut out);
@@ -259,14 +312,115 @@ fn it_is_coded_while_it_moves_and_pixels_once_it_rests() {
 fn a_viewer_without_a_codec_gets_pixels() {
     let mut bed = Bed::new(ViewerCaps::VIDEO, VideoPolicy::Auto);
     bed.say(&ViewerMessage::Stereo(true));
-    assert_eq!(bed.play(), ["init 0 right 320x240"]);
-    let mut received = bed.ready(0);
-    for _ in 0..5 {
-        received.extend(bed.play());
+    assert_eq!(bed.play(), [""; 0], "it may outpace the path");
+    assert_eq!(bed.rest(REST), ["init 0 right 320x240"]);
+    assert_eq!(bed.ready(0), ["pixels 0 [100,100 320x240]"]);
+    // While it moves, if the path carries that.
+    let mut bed = Bed::on_path(LARGE, FAST, ViewerCaps::VIDEO, VideoPolicy::Auto);
+    bed.say(&ViewerMessage::Stereo(true));
+    assert_eq!(bed.play_in(WINDOW), ["init 0 right 1240x900"]);
+    assert_eq!(bed.ready(0), ["pixels 0 [100,100 1240x900]"]);
+    for _ in 0..20 {
+        assert_eq!(bed.play_in(WINDOW), ["pixels 0 [100,100 1240x900]"]);
     }
+    assert_eq!(bed.rest(10 * REST), [""; 0]);
+}
+
+/// A viewer that wants all as it is, on a slow path: what it shows would be an old picture.
+#[test]
+fn what_outpaces_the_path_without_a_codec_is_hidden_until_it_rests() {
+    for policy in [VideoPolicy::Auto, VideoPolicy::Plain] {
+        outpaces_the_path(policy);
+    }
+}
+
+fn outpaces_the_path(policy: VideoPolicy) {
+    let mut bed = Bed::on_path(LARGE, SLOW, VIDEO, policy);
+    // The path is measured. No time passes from here on but what the test says.
+    bed.bytes_per_pixel = 0;
+    bed.say(&ViewerMessage::PictureQuality(PictureQuality::Exact));
+    bed.say(&ViewerMessage::Stereo(true));
+    for _ in 0..20 {
+        assert_eq!(bed.play_in(WINDOW), [""; 0], "nothing of it can be shown yet");
+    }
+    assert_eq!(bed.rest(REST), ["init 0 right 1240x900"]);
+    assert_eq!(bed.ready(0), ["pixels 0 [100,100 1240x900]"]);
+    assert_eq!(bed.rest(10 * REST), [""; 0]);
+    assert_eq!(bed.play_in(WINDOW), ["end 0"], "the picture is an old one");
+    for _ in 0..40 {
+        assert_eq!(bed.play_in(WINDOW), [""; 0], "it does not begin for each frame");
+    }
+    let received = bed.awaken(bed.now + REST);
+    assert_eq!(received, ["init 0 right 1240x900"], "once for each rest");
+    assert_eq!(bed.ready(0), ["pixels 0 [100,100 1240x900]"]);
+    // A menu is opened above.
+    bed.now += 5_000;
+    bed.draw(Rect::at(200, 200, 300, 400));
+    assert_eq!(bed.turn(), ["end 0"], "it must not be covered");
+    assert_eq!(bed.rest(2 * REST), ["init 0 right 1240x900"]);
+    assert!(bed.ready(0)[0].starts_with("pixels 0 [100,100 1240x100; 100,200 100x400; "));
+    if policy == VideoPolicy::Plain {
+        return;
+    }
+    // It may be coded again.
+    bed.say(&ViewerMessage::PictureQuality(PictureQuality::Auto));
+    assert_eq!(bed.turn(), ["end 0", "init 1 right 1240x900"]);
+    assert!(bed.ready(1)[0].starts_with("key 1 "));
+}
+
+/// A path that carries it at no time, so no viewer is told of a stream.
+#[test]
+fn what_can_be_sent_in_no_way_does_not_begin() {
+    let mut slow = Bed::on_path(LARGE, SLOW / 20, ViewerCaps::VIDEO, VideoPolicy::Auto);
+    slow.say(&ViewerMessage::Stereo(true));
+    assert_eq!(slow.play_in(WINDOW), [""; 0]);
+    assert_eq!(slow.rest(10 * REST), [""; 0]);
+    // 2560 x 1600 pixels fit a message; 5120 x 2160 do not, and are no frame for an encoder.
+    for (place, fits) in [(Rect::at(0, 0, 2560, 1600), true), (LARGE.rect(), false)] {
+        for policy in [VideoPolicy::Auto, VideoPolicy::Plain] {
+            let mut bed = Bed::on_path(LARGE, FAST, VIDEO, policy);
+            bed.say(&ViewerMessage::PictureQuality(PictureQuality::Exact));
+            bed.say(&ViewerMessage::Stereo(true));
+            let mut received = bed.play_in(place);
+            received.extend(bed.rest(REST));
+            let begun = ["init 0 right 2560x1600"];
+            assert_eq!(received, begun[..usize::from(fits)]);
+            if fits {
+                assert_eq!(bed.ready(0), ["pixels 0 [0,0 2560x1600]"]);
+            }
+        }
+    }
+}
+
+/// A window grows past what an encoder takes, and shrinks again.
+#[test]
+fn a_window_that_grows_too_large_for_a_codec_is_not_left_with_an_old_picture() {
+    let mut bed = Bed::on_path(LARGE, FAST, VIDEO, VideoPolicy::H264);
+    bed.say(&ViewerMessage::Stereo(true));
+    assert_eq!(bed.play_in(WINDOW), ["init 0 right 1240x900"]);
+    assert_eq!(bed.ready(0), ["key 0 [100,100 1240x900]"]);
+    assert_eq!(bed.play_in(LARGE.rect()), ["end 0"], "nor are they pixels: they are too many");
+    assert_eq!(bed.rest(2 * REST), [""; 0]);
+    // An encoder takes no picture of this width, but a message its pixels.
+    let wide = Rect::at(0, 0, 5000, 400);
+    let mut received = bed.play_in(wide);
     received.extend(bed.rest(REST));
-    assert_eq!(received.last().map(String::as_str), Some("pixels 0 [100,100 320x240]"));
-    assert!(received.iter().all(|words| words.starts_with("pixels")), "{received:?}");
+    assert_eq!(received, ["init 0 right 5000x400"]);
+    assert_eq!(bed.ready(0), ["pixels 0 [0,0 5000x400]"]);
+    assert_eq!(bed.play_in(WINDOW), ["end 0", "init 1 right 1240x900"]);
+    assert_eq!(bed.ready(1), ["key 1 [100,100 1240x900]"]);
+}
+
+#[test]
+fn a_copy_of_it_in_another_window_leaves_it_where_it_is() {
+    let mut bed = ready_bed();
+    bed.now += 5_000;
+    // A magnifier beside it, which shows the left eye's picture to both.
+    bed.copy(8, Rect::at(430, 90, 210, 250), (340, 0));
+    assert_eq!(bed.turn(), [""; 0]);
+    // One that covers a part of what it shows.
+    bed.copy(8, Rect::new(90, 90, 430, 350).translate(200, 0), (200, 0));
+    assert_eq!(bed.turn(), ["next 0 [100,100 190x240]"]);
 }
 
 #[test]
@@ -289,11 +443,7 @@ fn a_window_above_hides_a_part_at_once() {
 fn a_window_that_is_moved_takes_it_along() {
     let mut bed = ready_bed();
     bed.now += 5_000;
-    bed.op += 1;
-    let (rect, dx, dy) = (Rect::new(90, 90, 430, 350).translate(50, 30), 50, 30);
-    let kind = RecordKind::Copy { src: SCREEN, dst: SCREEN, rect, dx, dy, over: false };
-    bed.record(kind, false);
-    bed.record(RecordKind::Idle, false);
+    bed.copy(7, Rect::new(90, 90, 430, 350).translate(50, 30), (50, 30));
     assert_eq!(bed.turn(), ["move 0 150,130", "next 0 [150,130 320x240]"]);
     // Beyond the screen's edge only a part of it is a source.
     bed.now += 40_000;

@@ -10,6 +10,7 @@ mod datagrams;
 mod driver;
 mod figures;
 mod files;
+mod graphics;
 mod guests;
 mod instances;
 mod job_encoder;
@@ -59,6 +60,7 @@ use crate::{SessionConfig, SessionError};
 
 use connections::{Connections, ViewerConnection};
 use driver::Driver;
+use graphics::GraphicsLine;
 use instances::DepartedViewers;
 use job_encoder::JobEncoder;
 use notices::NoticeState;
@@ -102,6 +104,7 @@ pub(crate) struct Actor {
     expiry: Expiry,
     attention: Option<Attention>,
     encoder: JobEncoder,
+    graphics: GraphicsLine,
     sound: SoundState,
     start: Instant,
 }
@@ -145,7 +148,7 @@ impl Actor {
         let start = Instant::now();
         let (socket, microphone) = (config.desk_socket.as_deref(), config.microphone);
         let sound = SoundState::start(socket, microphone, &mut core, start, &events);
-        config.graphics.iter().for_each(|line| core.set_graphics(line));
+        let graphics = GraphicsLine::new(config.graphics.clone(), &mut core);
         core.handle_attach(size);
         core.handle_leds(driver.leds());
         let mut encoder = JobEncoder::new(config, events.clone());
@@ -174,6 +177,7 @@ impl Actor {
             expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
             attention: config.priority.then(|| Attention::start(&config.display)),
             encoder,
+            graphics,
             sound,
             start,
         })
@@ -327,7 +331,8 @@ impl Actor {
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Renamed(title) => self.core.rename(&title),
-            Event::Graphics(line) => self.core.set_graphics(&line),
+            Event::Graphics(line) => self.graphics.set_drawing(line, &mut self.core),
+            Event::VideoEncoder(name) => self.graphics.set_encoding(name, &mut self.core),
             Event::PreferencesChanged => self.handle_preferences_changed(),
             Event::PreferencesRead(reading) => self.handle_preferences_read(reading),
             Event::Figures(answer) => drop(answer.send(self.figures())),

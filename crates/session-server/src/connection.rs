@@ -72,6 +72,8 @@ pub(crate) enum Event {
     Renamed(String),
     /// The supervisor has found out what draws 3D programs.
     Graphics(String),
+    /// What GPU encodes videos, for people; none, or no more, if None.
+    VideoEncoder(Option<String>),
     /// Another process of the session's person has changed what they prefer.
     PreferencesChanged,
     /// What they prefer was read after a change.

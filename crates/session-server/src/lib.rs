@@ -17,6 +17,7 @@ pub mod figures;
 mod files;
 pub mod front;
 pub mod gate;
+mod gpu_encoder;
 mod guests;
 mod http;
 mod keyboard;
@@ -69,6 +70,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub use clipboard::ClipboardConfig;
 pub use files::FilesConfig;
+pub use gpu_encoder::GpuEncoding;
 pub use listeners::Listeners;
 pub use opening::{OPENINGS, Opening};
 pub use printing::PrintingConfig;
@@ -76,6 +78,7 @@ pub use rate::{RATE_RULE, parse_rate};
 pub use share::{
     ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
 };
+pub use thinc_gpu_video::ELEMENTS as VIDEO_ELEMENTS;
 pub use thinc_h264::Library as VideoEncoder;
 pub use thinc_ring::XorgConf;
 pub use title::{TITLE_RULE, title};
@@ -111,8 +114,10 @@ pub struct SessionConfig {
     pub lossless: bool,
     /// How videos are sent.
     pub video: VideoConfig,
-    /// The name of the video encoder.
+    /// The library that encodes videos, by its name.
     pub video_encoder: String,
+    /// The GPU that encodes them where it can; None: none.
+    pub gpu_encoding: Option<GpuEncoding>,
     /// The clipboard.
     pub clipboard: ClipboardConfig,
     /// Which files may be sent.

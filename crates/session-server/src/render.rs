@@ -4,7 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use thinc_h264::Library;
 use thinc_pixels::{
     Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Resampler, Shadow, confirm_retained,
     plan_with, split_pieces,
@@ -20,7 +19,7 @@ use thinc_session_core::{
 use tracing::{debug, warn};
 
 use crate::packing;
-use crate::video::{FrameReplaced, VideoStreams};
+use crate::video::{FrameReplaced, VideoEncoders, VideoStreams};
 use crate::worker::{EncodeJob, Encoded, OrderedSlices, SLICE_PIXELS};
 
 /// 64 Ki pixels: reading so many takes long enough for X to draw into them meanwhile.
@@ -51,15 +50,15 @@ pub(crate) struct Renderer {
 }
 
 impl Renderer {
-    /// `library`: encodes its videos.
-    pub(crate) fn new(library: Library) -> Renderer {
+    /// `encoders`: of its videos.
+    pub(crate) fn new(encoders: VideoEncoders) -> Renderer {
         Renderer {
             shadow: Shadow::new(Size { width: 0, height: 0 }),
             resampler: Resampler::new(),
             encoding: Vec::new(),
             hints: Vec::new(),
             draw_wait: DRAW_WAIT_MAX,
-            streams: VideoStreams::new(library),
+            streams: VideoStreams::new(encoders),
             video_areas: Vec::new(),
             reported_areas: Vec::new(),
         }

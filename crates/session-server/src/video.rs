@@ -23,6 +23,10 @@ use tracing::{info, warn};
 use right_eye::Picture;
 use scene_cuts::SceneCuts;
 
+use crate::SessionConfig;
+use crate::connection::{Event, Events};
+use crate::gpu_encoder::{GpuEncoders, Opened};
+
 /// The first frame of a new scene is a keyframe encoded at half the rate: it is two to three times
 /// as large as other frames, instead of seven times, and the next few frames refine it.
 const SCENE_CUT_RATE_DIVISOR: u64 = 2;
@@ -53,9 +57,18 @@ impl VideoConfig {
     }
 }
 
+/// What encodes videos.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VideoEncoders {
+    /// Always there.
+    pub(crate) library: Library,
+    /// Goes before the library, where it works.
+    pub(crate) gpu: Option<GpuEncoders>,
+}
+
 /// The encoder library of this name, or the default if this build does not have it: another build
 /// may have written the configuration.
-pub(crate) fn library(name: &str) -> Library {
+fn library(name: &str) -> Library {
     let library = name.parse().unwrap_or_else(|error| {
         warn!("{error}");
         Library::default()
@@ -69,8 +82,8 @@ pub(crate) fn library(name: &str) -> Library {
 pub(crate) struct VideoStreams {
     streams: Vec<Stream>,
     created: u64,
-    /// The library of new encoders.
-    library: Library,
+    /// What makes new encoders.
+    encoders: VideoEncoders,
     /// Working memory: the samples of a plain frame, and a picture for the right eye.
     samples: Vec<u8>,
     picture: Picture,
@@ -102,10 +115,29 @@ pub(crate) struct FrameEncoder {
     /// The converted pixels, or an XVideo frame scaled down for a viewer that shows it smaller.
     planes: Planes,
     shrinker: Shrinker,
-    library: Library,
-    encoder: Option<(Encoder, Size)>,
+    encoders: VideoEncoders,
+    encoder: Option<StreamEncoder>,
     scene_cuts: SceneCuts,
     coded: Vec<u8>,
+}
+
+/// A stream's encoder.
+#[derive(Debug)]
+struct StreamEncoder {
+    encoder: Encoder,
+    size: Size,
+    by: By,
+}
+
+/// What a stream's encoder is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The GPU.
+    Gpu,
+    /// The library, until the GPU's process runs.
+    LibraryForNow,
+    /// The library: the GPU refuses frames of this size, or has failed.
+    Library,
 }
 
 /// Where a frame's samples are, and their layout.
@@ -124,9 +156,9 @@ enum SampleSource {
 pub(crate) struct FrameReplaced;
 
 impl VideoStreams {
-    /// Without streams; new encoders are of this library.
-    pub(crate) fn new(library: Library) -> VideoStreams {
-        VideoStreams { library, ..VideoStreams::default() }
+    /// Without streams.
+    pub(crate) fn new(encoders: VideoEncoders) -> VideoStreams {
+        VideoStreams { encoders, ..VideoStreams::default() }
     }
 
     /// Removes all streams.
@@ -164,7 +196,7 @@ impl VideoStreams {
                 let video_mask =
                     (frame.origin == VideoOrigin::Area).then(|| VideoMask::new(frame.place));
                 let encoder = Some(Box::new(FrameEncoder {
-                    library: self.library,
+                    encoders: self.encoders.clone(),
                     ..FrameEncoder::new(serial, *frame)
                 }));
                 let &VideoFrame { stream: id, origin, place, .. } = frame;
@@ -309,7 +341,7 @@ impl FrameEncoder {
             data: Vec::new(),
             planes: Planes::new(),
             shrinker: Shrinker::new(),
-            library: Library::default(),
+            encoders: VideoEncoders::default(),
             encoder: None,
             scene_cuts: SceneCuts::default(),
             coded: Vec::new(),
@@ -349,22 +381,69 @@ impl FrameEncoder {
             }
         };
         let size = planes.size();
-        if self.encoder.as_ref().is_none_or(|&(_, of)| of != size) {
-            let settings = EncoderSettings { size, bits_per_second, frames_per_second };
-            self.encoder = Some((Encoder::with(self.library, settings)?, size));
-        }
-        let (encoder, _) = self.encoder.as_mut().expect("it was created if there was none");
+        let settings = EncoderSettings { size, bits_per_second, frames_per_second };
         // At a scene cut, a frame that refers to the previous one takes as many bits as a keyframe.
         let cut = self.scene_cuts.is_scene_cut(&planes) && !keyframe;
-        encoder.set_rate(
-            if cut { bits_per_second / SCENE_CUT_RATE_DIVISOR } else { bits_per_second },
-            frames_per_second,
-        );
+        let is_usable = |encoder: &StreamEncoder| {
+            let gpu_runs = || self.encoders.gpu.as_ref().is_some_and(GpuEncoders::is_running);
+            encoder.size == size && (encoder.by != By::LibraryForNow || !gpu_runs())
+        };
+        let encoder = match self.encoder.take().filter(is_usable) {
+            Some(encoder) => encoder,
+            None => self.encoders.open(settings)?,
+        };
+        let encoder = self.encoder.insert(encoder);
+        // Some encoders of GPUs would make the frame after it a keyframe too, for the new rate.
+        let divisor = if cut && encoder.by != By::Gpu { SCENE_CUT_RATE_DIVISOR } else { 1 };
+        encoder.encoder.set_rate(bits_per_second / divisor, frames_per_second);
         self.coded.clear();
-        let keyframe = encoder.encode(&planes, keyframe || cut, &mut self.coded)?.keyframe;
+        let keyframe = keyframe || cut;
+        let encoded = match encoder.encoder.encode(&planes, keyframe, &mut self.coded) {
+            Err(error) if encoder.by == By::Gpu => {
+                info!("{error}: a video continues in software");
+                *encoder = self.encoders.by_library(settings, By::Library)?;
+                encoder.encoder.encode(&planes, true, &mut self.coded)
+            }
+            encoded => encoded,
+        };
+        let keyframe = encoded?.keyframe;
         let data = FrameData::Coded { keyframe, data: &self.coded };
         write_frame(&self.frame, &self.clip, data, out);
         Ok(())
+    }
+}
+
+impl VideoEncoders {
+    /// Those of the configuration. `events` are told what GPU encodes.
+    pub(crate) fn new(config: &SessionConfig, events: &Events) -> VideoEncoders {
+        let library = library(&config.video_encoder);
+        let gpu = config.gpu_encoding.as_ref().map(|gpu| {
+            let events = events.clone();
+            let report = move |encoder: Result<&str, &str>| {
+                let name = encoder.ok().map(str::to_owned);
+                let _ = events.blocking_send(Event::VideoEncoder(name));
+            };
+            GpuEncoders::new(gpu, Box::new(report))
+        });
+        VideoEncoders { library, gpu }
+    }
+
+    /// An encoder for a new stream, or for the next frame of one, which will be a keyframe.
+    fn open(&self, settings: EncoderSettings) -> Result<StreamEncoder, EncodeError> {
+        let by = match self.gpu.as_ref().map(|gpu| gpu.open(&settings)) {
+            Some(Opened::Stream(stream)) => {
+                let encoder = Encoder::by(Box::new(stream), settings)?;
+                return Ok(StreamEncoder { encoder, size: settings.size, by: By::Gpu });
+            }
+            Some(Opened::NotYet) => By::LibraryForNow,
+            Some(Opened::Refused) | None => By::Library,
+        };
+        self.by_library(settings, by)
+    }
+
+    fn by_library(&self, settings: EncoderSettings, by: By) -> Result<StreamEncoder, EncodeError> {
+        let encoder = Encoder::with(self.library, settings)?;
+        Ok(StreamEncoder { encoder, size: settings.size, by })
     }
 }
 
@@ -397,11 +476,15 @@ fn write_frame(frame: &VideoFrame, clip: &Region, data: FrameData<'_>, out: &mut
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
+    use thinc_h264::Decoder;
     use thinc_pixels::{Hints, Lossy, PlanSettings, Snapshot, plan_with};
     use thinc_protocol::command::{Command, CommandReader};
     use thinc_protocol::video::Source;
 
     use super::*;
+    use crate::gpu_encoder::tests::Stubs;
 
     const SCREEN: Size = Size { width: 4096, height: 256 };
     const PLACE: Rect = Rect::new(64, 32, 384, 224);
@@ -624,5 +707,67 @@ mod tests {
         );
         let large = port_frame(Size { width: 353, height: 100 });
         assert!(!is_current(&info, &large, None), "nothing is scaled up");
+    }
+    /// Encodes frames of one stream, and decodes them as a viewer does; says which were keyframes.
+    fn play(encoder: &mut FrameEncoder, decoder: &mut Decoder, frames: Range<u32>) -> Vec<u32> {
+        let mut keyframes = Vec::new();
+        for number in frames {
+            encoder.frame = port_frame(OF);
+            encoder.clip = PLACE.into();
+            encoder.samples = SampleSource::Data {
+                size: OF,
+                layout: SampleLayout::Yuv420,
+                crop: OF.rect(),
+                source: OF,
+            };
+            let luma = |at: u64| {
+                let (x, y) = ((at % u64::from(OF.width)) as u32, (at / u64::from(OF.width)) as u32);
+                let inside = x.abs_diff(40 + 4 * number) < 24 && y.abs_diff(100) < 24;
+                if inside { 200 } else { (40 + x / 4) as u8 }
+            };
+            let chroma = std::iter::repeat_n(128, OF.area() as usize / 2);
+            encoder.data = (0..OF.area()).map(luma).chain(chroma).collect();
+            let mut commands = Commands::default();
+            encoder.encode(&mut commands).expect("a frame is never left out");
+            let read: Vec<_> = CommandReader::new(commands.as_bytes(), SCREEN).collect();
+            let [Ok(Command::Video(VideoCommand::Next { frame, .. }))] = &read[..] else {
+                panic!("{read:?}")
+            };
+            let FrameData::Coded { keyframe, data } = frame else { panic!("{frame:?}") };
+            if *keyframe {
+                keyframes.push(number);
+            }
+            let mut shown = Planes::new();
+            decoder.decode(data, &mut shown).expect("viewers decode every frame");
+            let sum: u64 = shown
+                .data_mut()
+                .iter()
+                .zip(&encoder.data)
+                .map(|(a, b)| u64::from(a.abs_diff(*b)))
+                .sum();
+            assert!(sum < 8 * encoder.data.len() as u64, "frame {number} differs by {sum}");
+        }
+        keyframes
+    }
+
+    #[test]
+    fn a_video_goes_to_the_gpu_when_that_is_ready_and_back_when_it_fails() {
+        let later =
+            ["silentlater", "abortlater", "hanglater", "garbagelater", "onlykeyframeslater"];
+        for element in ["good"].into_iter().chain(later) {
+            let stubs = Stubs::new(&format!("video-{element}"), &[element]);
+            let mut encoder = FrameEncoder::new(1, port_frame(OF));
+            encoder.encoders.gpu = Some(stubs.encoders.clone());
+            let mut decoder = Decoder::new(OF).unwrap();
+            assert_eq!(play(&mut encoder, &mut decoder, 0..1), [0], "the library begins");
+            stubs.reports.recv().unwrap().expect("the GPU's encoder passes its trial");
+            let keyframes = play(&mut encoder, &mut decoder, 1..30);
+            let by = encoder.encoder.as_ref().unwrap().by;
+            match element {
+                "good" => assert_eq!((keyframes, by), (vec![1], By::Gpu)),
+                // Eight frames on the GPU; the ninth is the library's.
+                _ => assert_eq!((keyframes, by), (vec![1, 9], By::Library), "{element}"),
+            }
+        }
     }
 }

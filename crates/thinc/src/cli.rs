@@ -21,7 +21,8 @@ use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::log::LogFormat;
 use thinc_session_server::monitor::parse_address;
 use thinc_session_server::{
-    ClipboardConfig, OPENINGS, Opening, RATE_RULE, VideoConfig, VideoEncoder, parse_rate,
+    ClipboardConfig, GpuEncoding, OPENINGS, Opening, RATE_RULE, VIDEO_ELEMENTS, VideoConfig,
+    VideoEncoder, parse_rate,
 };
 use thinc_transport::offer::UdpPorts;
 
@@ -33,7 +34,7 @@ pub(crate) use files::{Files, SendFiles};
 pub(crate) use share::{GuestClipboard, GuestSound, Share};
 pub(crate) use trace::{Trace, TraceCommand, TraceInfo, TraceRecord, TraceRedact, TraceReplay};
 
-use crate::gpu::Gpu;
+use crate::gpu::{Found, Gpu};
 use share::parse_life;
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
@@ -225,10 +226,15 @@ pub(crate) struct Serve {
     /// front of a video that was found on the screen, such as a browser's, is sent exactly.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Video::Auto)]
     pub(crate) video: Video,
-    /// Video encoder, one of those that this thinc was built with
-    #[arg(long, value_name = "LIBRARY", default_value = VideoEncoder::ALL[0].name())]
-    #[arg(value_parser = video_encoder())]
-    pub(crate) video_encoder: VideoEncoder,
+    /// What encodes videos: a GPU where one can (auto), or always this library
+    ///
+    /// The GPU is the one of `--gpu`. It needs the system's GStreamer, with its plugins va for
+    /// Intel's and AMD's GPUs or nvcodec for NVIDIA's, and is used after it has encoded a few
+    /// frames right. Otherwise auto is the first of the libraries, those that this thinc was built
+    /// with.
+    #[arg(long, value_name = "WHAT", default_value = VideoEncoding::AUTO)]
+    #[arg(value_parser = video_encoding())]
+    pub(crate) video_encoder: VideoEncoding,
     /// Send all viewers of the session together at most this many bits a second: 500K, 20M, 1G
     ///
     /// Headers of packets count. Viewers that want more share it equally. Input responses go first,
@@ -409,9 +415,50 @@ pub(crate) enum Lossy {
     Never,
 }
 
-fn video_encoder() -> impl TypedValueParser<Value = VideoEncoder> {
-    let names = VideoEncoder::ALL.iter().map(|encoder| encoder.name());
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<VideoEncoder>())
+/// What encodes videos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VideoEncoding {
+    /// A GPU where one can, else the first library.
+    Auto,
+    /// This library.
+    Library(VideoEncoder),
+}
+
+impl VideoEncoding {
+    const AUTO: &str = "auto";
+
+    /// The library that encodes what no GPU does.
+    pub(crate) fn library(self) -> VideoEncoder {
+        match self {
+            VideoEncoding::Auto => VideoEncoder::ALL[0],
+            VideoEncoding::Library(library) => library,
+        }
+    }
+
+    /// Which GPU may encode, of what was found.
+    pub(crate) fn gpu(self, found: &Found) -> Option<GpuEncoding> {
+        // A person who names elements has chosen, whatever was found.
+        let named = || std::env::var_os(VIDEO_ELEMENTS).is_some();
+        match (self, found) {
+            (VideoEncoding::Library(_), _) | (_, Found::Off) => None,
+            (VideoEncoding::Auto, Found::Node(path)) => {
+                Some(GpuEncoding { node: Some(path.clone()) })
+            }
+            (VideoEncoding::Auto, Found::Nvidia) => Some(GpuEncoding { node: None }),
+            (VideoEncoding::Auto, Found::Locked(..) | Found::Nothing) => {
+                named().then_some(GpuEncoding { node: None })
+            }
+        }
+    }
+}
+
+fn video_encoding() -> impl TypedValueParser<Value = VideoEncoding> {
+    let libraries = VideoEncoder::ALL.iter().map(|encoder| encoder.name());
+    let names = std::iter::once(VideoEncoding::AUTO).chain(libraries);
+    PossibleValuesParser::new(names).try_map(|name| match name.as_str() {
+        VideoEncoding::AUTO => Ok(VideoEncoding::Auto),
+        name => name.parse::<VideoEncoder>().map(VideoEncoding::Library),
+    })
 }
 
 fn opening() -> impl TypedValueParser<Value = Opening> {
@@ -476,6 +523,10 @@ Environment:
   THINC_XORG        path of the X server's binary, if it is not in a usual place
   THINC_DRIVER_DIR  folder of thinc_drv.so, if it is neither installed with this program nor in the
                     source tree
+  THINC_GPU_CODEC   path of thinc-gpu-codec, which encodes videos on a GPU, for the same case
+  THINC_VIDEO_ELEMENTS
+                    elements of GStreamer's that encode, as PLUGIN/ELEMENT, separated by commas;
+                    they need not use a GPU
   THINC_LOG         log level of the session process: error, warn, info (default), debug or trace
   THINC_LOG_FORMAT  as --log-format
 

@@ -22,6 +22,8 @@ const MODULE_PLACES: [&str; 4] = [
 ];
 const DRIVER: &str = "thinc_drv.so";
 const VIRTUALGL_PLUGIN: &str = "libvgltrans_thinc.so";
+/// Names the transport that VirtualGL loads.
+const VIRTUALGL_TRANSPORT: &str = "VGL_TRANSPORT";
 
 /// What is missing, and where it was searched.
 #[derive(Debug, Error)]
@@ -118,9 +120,16 @@ pub(crate) fn module_path() -> Result<OsString, SearchError> {
     Ok(path)
 }
 
+/// A variable that makes VirtualGL use thinc's transport, where that is installed and nobody has
+/// chosen another one.
+pub(crate) fn virtualgl_transport() -> Option<(&'static str, &'static str)> {
+    let is_chosen = env::var_os(VIRTUALGL_TRANSPORT).is_some();
+    (!is_chosen && has_virtualgl_plugin()).then_some((VIRTUALGL_TRANSPORT, "thinc"))
+}
+
 /// Programs that `vglrun` starts in a session find thinc's transport plugin: the dynamic linker
 /// does, which VirtualGL asks for it by its name.
-pub(crate) fn has_virtualgl_plugin() -> bool {
+fn has_virtualgl_plugin() -> bool {
     let named = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders = env::split_paths(&named).filter(|folder| !folder.as_os_str().is_empty());
     let system = [format!("/usr/lib/{}-linux-gnu", env::consts::ARCH)]

@@ -53,9 +53,6 @@ const SESSION_START_TIMEOUT: Duration = Duration::from_secs(15);
 const SESSION_CONFIG: &str = "session.json";
 const NEW_SESSION_CONFIG: &str = "session.json.new";
 
-/// The transport plugin that VirtualGL loads.
-const VIRTUALGL_TRANSPORT: &str = "VGL_TRANSPORT";
-
 /// Variables of the user's own session, which applications in this one must not see.
 const REMOVED_ENVIRONMENT: [&str; 20] = [
     "DISPLAY",
@@ -414,7 +411,8 @@ impl SessionContext {
             offscreen: self.options.offscreen == Switch::On,
             lossless: self.options.lossy == Lossy::Never,
             video: self.options.video.config(),
-            video_encoder: self.options.video_encoder.name().to_owned(),
+            video_encoder: self.options.video_encoder.library().name().to_owned(),
+            gpu_encoding: self.options.video_encoder.gpu(&self.gpu),
             clipboard: self.options.clipboard(),
             files: self.options.files.config(),
             printing: self.desk.printing.as_ref().map(Printing::config),
@@ -606,10 +604,7 @@ impl SessionContext {
         arguments.extend(self.command.iter().cloned());
         let mut command = self.application(&arguments, &processes.display)?;
         command.envs(processes.graphics.environment.iter().copied());
-        let is_chosen = std::env::var_os(VIRTUALGL_TRANSPORT).is_some();
-        if !is_chosen && search::has_virtualgl_plugin() {
-            command.env(VIRTUALGL_TRANSPORT, "thinc");
-        }
+        command.envs(search::virtualgl_transport());
         let log = self.open_log("command.log", 0)?;
         let process = self.spawn_logged("command", log, &mut command)?;
         process.child.id().iter().for_each(|&pid| processes.priority.begin(pid));

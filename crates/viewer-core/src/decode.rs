@@ -13,7 +13,6 @@ use thinc_protocol::limits::UPDATE_SCREENS_MAX;
 use thinc_protocol::session::{
     CursorBits, CursorColors, CursorImage, PROBE, SessionCaps, SessionMessage, Update,
 };
-use thinc_protocol::video::VideoCommand;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Region;
@@ -127,7 +126,7 @@ impl TwoColorCursor {
 }
 
 /// How many pixels a command writes, or keeps: what its execution costs, whatever its bytes are.
-fn work_of(command: &Command<'_>) -> u64 {
+fn work_of(command: &Command<'_>, videos: &Videos) -> u64 {
     match command {
         Command::Copy { region, .. } | Command::Sfill { region, .. } => region.area(),
         Command::Pfill { rect, .. }
@@ -135,8 +134,7 @@ fn work_of(command: &Command<'_>) -> u64 {
         | Command::Raw { rect, .. }
         | Command::Keep { rect, .. }
         | Command::Recall { rect, .. } => rect.area(),
-        Command::Video(VideoCommand::Next { clip, .. }) => clip.area(),
-        Command::Video(_) => 0,
+        Command::Video(command) => videos.work_of(command),
     }
 }
 
@@ -542,7 +540,7 @@ impl State {
         let mut work = 0;
         while let Some(command) = reader.next() {
             let command = command?;
-            work += work_of(&command);
+            work += work_of(&command, &self.videos);
             if work > work_max {
                 return Err(ViewerError::Work);
             }

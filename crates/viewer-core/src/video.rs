@@ -218,6 +218,30 @@ impl Videos {
         Videos { caps, ..Videos::default() }
     }
 
+    /// How many pixels a command writes, or what takes as long, whatever its bytes are: also those
+    /// of the right eye that a MOVE copies, and those that are allocated for its first frame.
+    pub(crate) fn work_of(&self, command: &VideoCommand<'_>) -> u64 {
+        match *command {
+            VideoCommand::Next { id, ref clip, frame, .. } => {
+                // A coded frame is painted later, and there are few that wait.
+                let is_painted =
+                    !matches!(frame, FrameData::Coded { .. }) && self.right_stream(id).is_some();
+                clip.area() + if is_painted { self.right.allocation(clip) } else { 0 }
+            }
+            VideoCommand::Move { id, .. } => {
+                let stream = self.right_stream(id);
+                stream.map_or(0, |stream| self.right.move_work(stream.number))
+            }
+            VideoCommand::PlaceSize { id, .. } => {
+                let stream = self.right_stream(id);
+                stream.map_or(0, |stream| self.right.resize_work(stream.number))
+            }
+            VideoCommand::Init { .. }
+            | VideoCommand::SourceSize { .. }
+            | VideoCommand::End { .. } => 0,
+        }
+    }
+
     /// Applies one command; returns the count of pixels written.
     pub(crate) fn apply(
         &mut self,
@@ -344,8 +368,13 @@ impl Videos {
     /// write.
     pub(crate) fn is_beside_framebuffer(&self, command: &Command<'_>) -> bool {
         let Command::Video(VideoCommand::Next { id, .. }) = command else { return false };
-        let stream = self.streams.get(usize::from(*id)).and_then(Option::as_ref);
-        stream.is_some_and(|stream| stream.eye == Eye::Right)
+        self.right_stream(*id).is_some()
+    }
+
+    /// The stream, if it is one of the right eye.
+    fn right_stream(&self, id: u16) -> Option<&Stream> {
+        let stream = self.streams.get(usize::from(id)).and_then(Option::as_ref);
+        stream.filter(|stream| stream.eye == Eye::Right)
     }
 
     /// A frame of a right-eye stream has arrived, visible in `clip`.

@@ -267,6 +267,84 @@ fn a_session_that_misuses_the_right_eye_is_refused() {
 }
 
 #[test]
+fn an_update_that_moves_the_right_eyes_pixels_again_and_again_ends_the_connection() {
+    let upper = Rect::at(0, 0, SIZE.width as i32, SIZE.height as i32 / 2);
+    // Each copies half a screen and is 64 pixels more for a rectangle; 16 screens are allowed.
+    let moves = |count: usize| -> Vec<Command<'static>> {
+        let to = |at: usize| VideoCommand::Move { id: 0, x: 0, y: [upper.y2, 0][at % 2] };
+        (0..count).map(|at| Command::Video(to(at))).collect()
+    };
+    for (count, expected) in [(29, Ok(())), (30, Err(ViewerError::Work))] {
+        let mut shown = stereo(StereoMode::Anaglyph);
+        shown.video(init(0, Codec::None, upper)).unwrap();
+        show(&mut shown, 0, upper, 7);
+        assert_eq!(shown.update(&moves(count), true), expected, "{count}");
+        if expected.is_ok() {
+            assert_eq!(right_region(&shown, 7), upper.translate(0, upper.y2).into());
+        }
+    }
+    // Many small rectangles cost as much as a screen, and never more.
+    let dots: Region = (0..24).map(|at| Rect::at(2 * at, 0, 1, 1)).collect();
+    let size = VideoCommand::PlaceSize { id: 0, size: Size { width: SIZE.width, height: 16 } };
+    let sizes = |count| vec![Command::Video(size.clone()); count];
+    for (commands, expected) in [
+        (moves(15), Ok(())),
+        (moves(16), Err(ViewerError::Work)),
+        (sizes(16), Ok(())),
+        (sizes(17), Err(ViewerError::Work)),
+    ] {
+        let mut shown = stereo(StereoMode::Anaglyph);
+        shown.video(init(0, Codec::None, upper)).unwrap();
+        show(&mut shown, 0, dots.clone(), 7);
+        assert_eq!(shown.update(&commands, true), expected, "{}", commands.len());
+    }
+    // What shows nothing copies nothing, nor does a stream of both eyes.
+    let mut shown = stereo(StereoMode::Anaglyph);
+    shown.video(init(0, Codec::None, upper)).unwrap();
+    assert_eq!(shown.update(&moves(500), true), Ok(()));
+    shown.video(VideoCommand::End { id: 0 }).unwrap();
+    shown.begin(0, Codec::None, upper);
+    shown.plain(0, upper, 120);
+    assert_eq!(shown.update(&moves(500), true), Ok(()));
+}
+
+#[test]
+fn the_right_eyes_pixels_are_work_of_an_update_once() {
+    fn with<'a>(screens: usize, videos: Vec<VideoCommand<'a>>) -> Vec<Command<'a>> {
+        let fill = Command::Sfill { region: SIZE.rect().into(), color: 9 };
+        let fills = std::iter::repeat_n(fill, screens);
+        fills.chain(videos.into_iter().map(Command::Video)).collect()
+    }
+    let first = Rect::at(PLACE.x1, PLACE.y1, 1, 1);
+    let frame = pixels(7);
+    let begin = || init(0, Codec::None, PLACE);
+    let show = || next(0, first, FrameData::Pixels { data: &frame });
+    let mut shown = stereo(StereoMode::Anaglyph);
+    assert_eq!(shown.update(&with(15, vec![begin(), show()]), true), Err(ViewerError::Work));
+    let mut shown = stereo(StereoMode::Anaglyph);
+    assert_eq!(shown.update(&with(14, vec![begin(), show()]), true), Ok(()));
+    // Streams that end and start use them again.
+    let restart = || [VideoCommand::End { id: 0 }, begin(), show()];
+    let restarts = (0..100).flat_map(|_| restart()).collect();
+    assert_eq!(shown.update(&with(15, restarts), true), Ok(()));
+    assert_eq!(right_region(&shown, 7), first.into());
+    // A user who wants one picture is shown no other, and frees them; so does a geometry.
+    shown.viewer.choose_stereo(StereoMode::Off);
+    assert_eq!(shown.update(&with(15, vec![show()]), true), Ok(()));
+    shown.viewer.choose_stereo(StereoMode::Anaglyph);
+    assert_eq!(shown.update(&with(15, vec![show()]), true), Err(ViewerError::Work));
+    let mut shown = stereo(StereoMode::Anaglyph);
+    assert_eq!(shown.update(&with(14, vec![begin(), show()]), true), Ok(()));
+    shown.geometry(SIZE);
+    assert_eq!(shown.update(&with(15, vec![begin(), show()]), true), Err(ViewerError::Work));
+    // Frames that are decoded later write nothing yet, of however many streams.
+    let mut shown = stereo(StereoMode::Anaglyph);
+    let coded = FrameData::Coded { keyframe: true, data: b"1" };
+    let all = (0..16).flat_map(|id| [init(id, Codec::H264, PLACE), next(id, first, coded)]);
+    assert_eq!(shown.update(&with(15, all.collect()), true), Ok(()));
+}
+
+#[test]
 fn while_both_eyes_are_shown_no_frame_is_left_to_the_shell() {
     let mut shown = stereo(StereoMode::Anaglyph);
     shown.viewer.set_video_layers(true);

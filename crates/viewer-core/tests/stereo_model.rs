@@ -141,9 +141,9 @@ impl Model {
             .map(|at| self.right[at].map_or(self.left[at], |(_, pixel)| pixel))
             .collect();
         let mean = |a: u32, b: u32| {
-            [0, 8, 16]
-                .iter()
-                .fold(0, |all, shift| all | ((a >> shift & 255) + (b >> shift & 255)) / 2 << shift)
+            [0, 8, 16].iter().fold(0, |all, shift| {
+                all | (((a >> shift & 255) + (b >> shift & 255)) / 2) << shift
+            })
         };
         let half = bounds.width() / 2;
         let pixel = |x: i32, y: i32| {

@@ -1,11 +1,14 @@
 //! Question: what does it cost that videos are decoded in a process of their own?
 //! `decode_time PATH-OF-thinc-view [WIDTHxHEIGHT]` decodes the same frames in this process and in
-//! that one, by turns, and prints how long a frame takes, and how much of a processor.
+//! that one, by turns, and prints how long a frame takes, and how much of a processor. With a
+//! program of that name beside thinc-view also in `thinc-gpu-codec`, by a graphics processor or
+//! what THINC_VIDEO_ELEMENTS names.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
 use std::time::Instant;
 
+use thinc_gpu_video::{Coded, Process, Purpose, Settings};
 use thinc_h264::{Decoder, Encoder, EncoderSettings};
 use thinc_protocol::video::SampleLayout;
 use thinc_region::Size;
@@ -30,7 +33,10 @@ fn main() {
     let started = began.elapsed();
     let (mut picture, mut out, mut copy) = (Planes::new(), Planes::new(), Planes::new());
     let process = there.process_id().expect("it runs");
-    let mut times = [Vec::new(), Vec::new()];
+    let settings = Settings { purpose: Purpose::Decode, node: None, without: Vec::new() };
+    let codec = Path::new(program).with_file_name("thinc-gpu-codec");
+    let mut hardware = Process::start(&codec, &settings);
+    let mut times = [Vec::new(), Vec::new(), Vec::new()];
     let (mut used_here, mut used_there) = (0, 0);
     let began_there = used_by(process);
     let mut bytes = 0;
@@ -53,15 +59,30 @@ fn main() {
         times[1].push(began.elapsed());
         used_there += used_by_thread() - used;
         assert!(out == copy, "frame {time}");
+        if let Ok(hardware) = &mut hardware {
+            let began = Instant::now();
+            let decoded = hardware.decode(0, size, &unit, &mut copy);
+            times[2].push(began.elapsed());
+            assert!(matches!(decoded, Ok(Coded::Done { .. })), "frame {time}: {decoded:?}");
+            assert!(out == copy, "frame {time} of {}", hardware.name());
+        }
     }
-    let [here, there] = times.map(|mut times| {
+    let [here, there, by_hardware] = times.map(|mut times| {
         times.sort();
-        let at = |percent: usize| times[(times.len() - 1) * percent / 100];
-        [5, 50, 95].map(|percent| at(percent).as_secs_f64() * 1e3)
+        let at = |percent: usize| times[times.len().saturating_sub(1) * percent / 100];
+        [5, 50, 95]
+            .map(|percent| if times.is_empty() { 0.0 } else { at(percent).as_secs_f64() * 1e3 })
     });
     println!("{} × {}, {} bytes a frame", size.width, size.height, bytes / FRAMES);
     for (name, [p5, median, p95]) in [("in this process", here), ("in its own", there)] {
         println!("{name}: p5 {p5:.2} ms, median {median:.2} ms, p95 {p95:.2} ms");
+    }
+    match &hardware {
+        Ok(process) => {
+            let ([p5, median, p95], name) = (by_hardware, process.name());
+            println!("{name}: p5 {p5:.2} ms, median {median:.2} ms, p95 {p95:.2} ms");
+        }
+        Err(error) => println!("by a graphics processor: {error}"),
     }
     let used = [used_here, used_there, used_by(process) - began_there];
     let [here, there, process] = used.map(|time| time as f64 / 1e6 / FRAMES as f64);

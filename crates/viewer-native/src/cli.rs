@@ -14,6 +14,7 @@ use thinc_viewer_core::{ClipboardPolicy, StereoMode};
 
 use crate::address;
 use crate::client::{MicrophoneChoice, Opening, SoundChoice};
+use crate::decoder_choice::DecoderChoice;
 use crate::desktops::DesktopChoice;
 use crate::device_key::{DeviceOptions, Remember};
 use crate::error::ViewError;
@@ -279,6 +280,16 @@ pub struct Cli {
     /// records, the window says so, and Ctrl+Alt+K turns it off. Cameras are never used.
     #[arg(long, value_enum, default_value_t = Microphone::Ask, conflicts_with = "headless")]
     pub microphone: Microphone,
+
+    /// What decodes videos: the processor, or the graphics processor of this computer.
+    ///
+    /// auto: the graphics processor where it decodes videos of 1280x720 and more exactly as the
+    /// processor does, and faster: both decode some frames of each video, and are compared.
+    /// hardware: small videos too, and even where it is slower. It needs the
+    /// program thinc-gpu-codec and a driver for VA-API, or NVIDIA's. Ctrl+Alt+S says what decodes,
+    /// and why it is not the graphics processor.
+    #[arg(long, value_enum, default_value_t = Decoder::Auto)]
+    pub decoder: Decoder,
 }
 
 impl Cli {
@@ -614,6 +625,28 @@ impl Microphone {
             Microphone::Ask => MicrophoneChoice::Ask,
             Microphone::On => MicrophoneChoice::On,
             Microphone::Off => MicrophoneChoice::Off,
+        }
+    }
+}
+
+/// What decodes videos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Decoder {
+    /// Whichever is faster.
+    Auto,
+    /// The processor.
+    Software,
+    /// The graphics processor, where its frames are right.
+    Hardware,
+}
+
+impl Decoder {
+    /// The choice as the client takes it.
+    pub fn choice(self) -> DecoderChoice {
+        match self {
+            Decoder::Auto => DecoderChoice::Auto,
+            Decoder::Software => DecoderChoice::Software,
+            Decoder::Hardware => DecoderChoice::Hardware,
         }
     }
 }

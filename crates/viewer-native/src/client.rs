@@ -20,6 +20,7 @@ use thinc_viewer_core::{ClipboardPolicy, StereoMode, Viewer, ViewerConfig, Viewe
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
+use crate::decoder_choice::DecoderChoice;
 use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
@@ -30,8 +31,8 @@ use crate::saved::CacheOptions;
 use crate::target::Target;
 
 pub use crate::news::{News, Status};
-pub use decoding::DecodeTimes;
 use decoding::Decoding;
+pub use decoding::{DecodeTimes, DecoderReport};
 use hello_options::HelloOptions;
 use lifecycle::Lifecycle;
 use liveness::ConnectionWatch;
@@ -132,6 +133,8 @@ pub struct ClientConfig {
     pub microphone: MicrophoneChoice,
     /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
     pub decoder: PathBuf,
+    /// What decodes videos.
+    pub decoding: DecoderChoice,
 }
 
 /// What the user wants where the session is shown at another viewer of theirs.

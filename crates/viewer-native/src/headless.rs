@@ -23,6 +23,7 @@ use crate::client::{
 };
 use crate::clipboard;
 use crate::clipboard::board::Board;
+use crate::decoder_choice::DecoderChoice;
 use crate::desktops::DesktopChoice;
 use crate::device_key::DeviceOptions;
 use crate::error::ViewError;
@@ -74,6 +75,8 @@ pub struct HeadlessOptions {
     pub stereo: StereoMode,
     /// The `thinc-view` that is started to decode videos.
     pub decoder: PathBuf,
+    /// What decodes them.
+    pub decoding: DecoderChoice,
 }
 
 impl Default for HeadlessOptions {
@@ -94,6 +97,7 @@ impl Default for HeadlessOptions {
             gamma: GammaChoice::Session,
             stereo: StereoMode::Off,
             decoder: this_program(),
+            decoding: DecoderChoice::Auto,
         }
     }
 }
@@ -177,6 +181,7 @@ impl Headless {
             sound: SoundChoice::Off,
             microphone: MicrophoneChoice::Off,
             decoder: options.decoder,
+            decoding: options.decoding,
         };
         let client =
             Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;

@@ -16,6 +16,7 @@ mod clipboard;
 mod clock;
 #[cfg(feature = "window")]
 mod compose;
+pub mod decoder_choice;
 pub mod desktops;
 pub mod device_key;
 pub mod error;
@@ -51,6 +52,8 @@ mod ssh;
 mod target;
 #[cfg(feature = "h264")]
 pub mod video_decoder;
+#[cfg(feature = "h264")]
+pub mod video_decoding;
 pub mod view;
 #[cfg(feature = "window")]
 pub mod window;

@@ -79,6 +79,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         gamma: cli.gamma.choice(),
         stereo: cli.stereo.choice(),
         decoder: this_program(),
+        decoding: cli.decoder.choice(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
     let scripted = match &cli.script {
@@ -135,6 +136,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         stereo: cli.stereo.choice(),
         sound: cli.sound.choice(),
         microphone: cli.microphone.choice(),
+        decoding: cli.decoder.choice(),
         error_window: cli.error_window,
     };
     let target = cli.target().inspect_err(|error| {

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use thinc_viewer_core::KIND_NAMES;
 
-use crate::client::{State, Status};
+use crate::client::{DecoderReport, State, Status};
 use crate::shot;
 
 /// Everything that `--stats-json` writes.
@@ -110,7 +110,7 @@ pub struct CommandReport {
 }
 
 /// The fates of video frames.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct VideoReport {
     /// Video streams started.
     pub streams: u64,
@@ -144,11 +144,18 @@ pub struct VideoReport {
     pub decode_us: u64,
     /// Microseconds of the slowest frame.
     pub decode_max_us: u64,
+    /// What has decoded the last frame: `openh264`, or GStreamer's element and what it is; null if
+    /// there was none.
+    pub decoder: Option<String>,
+    /// Why videos are not decoded by a graphics processor, in words; null if they are, while that
+    /// is tried, and before there is a video.
+    pub hardware_failure: Option<String>,
 }
 
 impl VideoReport {
     fn new(state: &State) -> VideoReport {
         let (video, times) = (state.viewer().stats().video, state.decoding.times());
+        let DecoderReport { decoder, hardware_failure } = state.decoding.decoder().clone();
         VideoReport {
             streams: video.streams,
             active: state.viewer().video_streams_active() as u64,
@@ -166,6 +173,8 @@ impl VideoReport {
             decoded: times.frames,
             decode_us: times.total.as_micros() as u64,
             decode_max_us: times.longest.as_micros() as u64,
+            decoder,
+            hardware_failure,
         }
     }
 }

@@ -23,6 +23,8 @@ const SCREEN: Size = Size { width: 300, height: 200 };
 /// Of the stereo program's window, of which a part is covered.
 const PLACE: Rect = Rect::at(41, 30, 150, 90);
 const COVERED: Rect = Rect::at(60, 20, 30, 50);
+/// Some of what is not covered.
+const PART: Rect = Rect::at(100, 40, 60, 50);
 
 /// The right eye's pixels: no two neighbours are equal, nor equal to the left eye's.
 fn right(seed: u32) -> Vec<u32> {
@@ -51,16 +53,24 @@ fn clip() -> Region {
 }
 
 fn show(fake: &Fake, pixels: &[u32]) {
+    show_in(fake, clip(), pixels);
+}
+
+fn show_in(fake: &Fake, clip: Region, pixels: &[u32]) {
     let data: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
     let frame = FrameData::Pixels { data: &data };
-    let next = VideoCommand::Next { id: 5, time: 0, clip: clip(), frame };
+    let next = VideoCommand::Next { id: 5, time: 0, clip, frame };
     fake.commands(&[Command::Video(next)]);
 }
 
 /// What the right eye sees.
 fn seen_right(left: &[u32], pixels: &[u32]) -> Vec<u32> {
+    seen_in(&clip(), left, pixels)
+}
+
+fn seen_in(clip: &Region, left: &[u32], pixels: &[u32]) -> Vec<u32> {
     let mut seen = left.to_vec();
-    for rect in clip().rects() {
+    for rect in clip.rects() {
         for (x, y) in (rect.y1..rect.y2).flat_map(|y| (rect.x1..rect.x2).map(move |x| (x, y))) {
             let at = (y - PLACE.y1) * PLACE.width() + x - PLACE.x1;
             seen[y as usize * SCREEN.width as usize + x as usize] = pixels[at as usize];
@@ -151,6 +161,52 @@ fn a_script_sees_each_eyes_picture() {
 }
 
 #[test]
+fn after_a_reconnect_the_right_eye_sees_only_what_the_new_connection_sends() {
+    let fake = Fake::start(SCREEN);
+    let options = HeadlessOptions {
+        timeout: LONG,
+        reconnect: Reconnect::Always,
+        stereo: StereoMode::Anaglyph,
+        ..HeadlessOptions::default()
+    };
+    let mut viewer = Headless::open(fake.link(), options).unwrap();
+    let mut run = |lines: &str| {
+        let mut out = Vec::new();
+        script::run(&mut viewer, lines.as_bytes(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let files = ["right.png", "shown.png"].map(|name| fake.folder.join(name));
+    let shots = format!(
+        "screenshot-right {}\nscreenshot-shown {}\n",
+        files[0].display(),
+        files[1].display()
+    );
+    begin(&fake);
+    show(&fake, &right(7));
+    run("wait-right yes\n");
+    for (connection, seed) in [(2, 8), (3, 9)] {
+        match connection {
+            2 => fake.close(CloseCode::Restart, "a new version"),
+            _ => fake.cut(),
+        }
+        begin(&fake);
+        let lines = format!("wait-connection {connection}\nbarrier\nright-bounds\n{shots}");
+        assert_eq!(run(&lines), "ok\nok\nok none\nok\nok\n", "connection {connection}");
+        let left = fake.screen();
+        let [seen, both] = files.each_ref().map(|file| read_png(file));
+        assert!(seen == left && both == left, "nothing is left of the last connection");
+        // Less than before is visible.
+        let (part, pixels) = (Region::from(PART), right(seed));
+        show_in(&fake, part.clone(), &pixels);
+        run(&format!("wait-right yes\nbarrier\n{shots}"));
+        let expected = seen_in(&part, &left, &pixels);
+        let [seen, both] = files.each_ref().map(|file| read_png(file));
+        assert!(seen == expected, "what the right eye sees in connection {connection}");
+        assert!(both == shown(StereoMode::Anaglyph, &left, &expected));
+    }
+}
+
+#[test]
 fn a_session_without_stereo_is_not_asked() {
     let fake = Fake::start(SCREEN);
     fake.shared.state.lock().unwrap().more_caps = 0;
@@ -182,6 +238,18 @@ mod window {
             let left = self.fake.screen();
             let wanted = shown(mode, &left, &seen_right(&left, pixels));
             until(mode.name(), || (self.pixels(SCREEN.rect()) == wanted).then_some(()));
+        }
+
+        /// Waits until the window has changed from one picture to another; no pixel is of a third.
+        fn wait_between(&self, from: &[u32], to: &[u32]) {
+            until("the next picture", || {
+                let pixels = self.pixels(SCREEN.rect());
+                for (at, pixel) in pixels.iter().enumerate() {
+                    let of_both = [from[at], to[at]];
+                    assert!(of_both.contains(pixel), "{pixel:06x} at {at}, not {of_both:06x?}");
+                }
+                (pixels == to).then_some(())
+            });
         }
 
         /// Ctrl+Alt+W.
@@ -239,9 +307,50 @@ mod window {
         shows_both("gpu");
     }
 
+    fn shows_no_old_right_eye(present: &str) {
+        let arguments = ["--present", present, "--stereo", "anaglyph"];
+        let Some(desk) = Desk::start(SCREEN, &arguments) else { return };
+        desk.wait_exact();
+        begin(&desk.fake);
+        show(&desk.fake, &right(1));
+        desk.wait_mode(StereoMode::Anaglyph, &right(1));
+        desk.fake.cut();
+        begin(&desk.fake);
+        // The new connection has sent one picture so far.
+        desk.wait_exact();
+        // Within the stereo program's window: nothing old comes back with it.
+        let filled = Rect::at(50, 40, 100, 60);
+        let before = desk.fake.screen();
+        desk.fake.fill(filled, 0x20_8040, None);
+        desk.wait_between(&before, &desk.fake.screen());
+        let (left, pixels) = (desk.fake.screen(), right(2));
+        let part = Region::from(PART);
+        let both = shown(StereoMode::Anaglyph, &left, &seen_in(&part, &left, &pixels));
+        show_in(&desk.fake, part, &pixels);
+        desk.wait_between(&left, &both);
+        desk.close();
+    }
+
+    #[test]
+    fn pixels_that_are_copied_show_no_old_right_eye_after_a_reconnect() {
+        shows_no_old_right_eye("surface");
+    }
+
+    #[test]
+    fn pixels_of_a_gpu_show_no_old_right_eye_after_a_reconnect() {
+        shows_no_old_right_eye("gpu");
+    }
+
     #[test]
     fn a_display_without_a_picture_for_each_eye_says_so_and_shows_one() {
         let Some(mut desk) = Desk::start(SCREEN, &["--stereo", "quad"]) else { return };
+        let (ink, paper) = (0xe8_e8e8, 0x18_181c);
+        until("a notice at the lower edge", || {
+            let pixels = desk.pixels(Rect::at(0, 175, 300, 25));
+            let papers = pixels.iter().filter(|pixel| **pixel == paper).count();
+            (pixels.contains(&ink) && papers > 500).then_some(())
+        });
+        // Until it is over.
         desk.wait_exact();
         desk.close();
         let (code, stderr) = desk.end();

@@ -124,6 +124,10 @@ impl Player {
         player
     }
 
+    pub(crate) fn gc(&self) -> Gcontext {
+        self.gc
+    }
+
     pub(crate) fn port(&self, port: u32) -> u32 {
         self.base + port
     }

@@ -7,7 +7,8 @@ use thinc_protocol::Micros;
 use thinc_region::{Rect, Region};
 use thinc_ring::DrawHint;
 
-use crate::queue::copies::CopyCommand;
+use crate::queue::copies::{CopyCommand, Proof};
+use crate::video::{INTERVAL_INITIAL, next_interval};
 
 /// Most rectangles of what is visible of a picture: it has less, and the left eye's is seen there
 /// by both.
@@ -18,14 +19,16 @@ const VISIBLE_RECTS_MAX: usize = 64;
 pub(crate) struct StereoFrame {
     port: u16,
     op: u64,
+    /// The top-level window that it was drawn in, 0 if unknown.
+    window: u32,
     place: Rect,
 }
 
 impl StereoFrame {
     /// None if the drawing is no stereo frame.
-    pub(crate) fn of(what: DrawHint, op: u64) -> Option<StereoFrame> {
+    pub(crate) fn of(what: DrawHint, op: u64, window: u32) -> Option<StereoFrame> {
         let DrawHint::Stereo { port, place, .. } = what else { return None };
-        Some(StereoFrame { port, op, place })
+        Some(StereoFrame { port, op, window, place })
     }
 }
 
@@ -36,6 +39,8 @@ pub(crate) struct RightEye {
     pub(crate) port: u16,
     /// The op that drew it.
     pub(crate) op: u64,
+    /// The top-level window that it is in, 0 if unknown.
+    window: u32,
     /// Where all of it would be visible on the screen, and where it is.
     pub(crate) place: Rect,
     pub(crate) visible: Region,
@@ -44,6 +49,8 @@ pub(crate) struct RightEye {
     /// When the newest frame was drawn, and when one of these changed.
     pub(crate) drawn_at: Micros,
     pub(crate) changed_at: Micros,
+    /// Average time between its frames.
+    pub(crate) interval: f64,
 }
 
 impl RightEye {
@@ -88,18 +95,23 @@ impl RightEyes {
         }
         let visible = self.arriving.take();
         self.revision += 1;
-        let &StereoFrame { port, op, place } = frame;
+        let &StereoFrame { port, op, window, place } = frame;
+        let known = self.eyes.iter_mut().find(|eye| eye.port == port);
         let mut eye = RightEye {
             port,
             op,
+            window,
             place,
             visible,
             revision: self.revision << 32,
             drawn_at: now,
             changed_at: now,
+            interval: known.as_ref().map_or(INTERVAL_INITIAL, |known| {
+                next_interval(known.interval, now.saturating_sub(known.drawn_at))
+            }),
         };
         eye.changed(now);
-        match self.eyes.iter_mut().find(|eye| eye.port == port) {
+        match known {
             Some(known) => *known = eye,
             None => self.eyes.push(eye),
         }
@@ -126,14 +138,19 @@ impl RightEyes {
         self.drawn_in(dirty, now);
     }
 
-    /// Pixels were moved on the screen. A window that is moved takes its picture along.
-    pub(crate) fn copied(&mut self, copy: &CopyCommand, now: Micros) {
+    /// Pixels were copied on the screen, into this top-level window. A window that is moved takes
+    /// its picture along. Copies elsewhere, as magnifiers and previews make them, are of the left
+    /// eye's picture, and leave the right one where it is.
+    pub(crate) fn copied(&mut self, copy: &CopyCommand, window: u32, proof: Proof, now: Micros) {
         if self.eyes.is_empty() {
             return;
         }
         let source = copy.source();
         for eye in &mut self.eyes {
-            let is_moved = !eye.visible.is_empty() && eye.visible.difference(&source).is_empty();
+            // X records moves of windows; what is found by the drawable maps is drawn by programs.
+            let is_own = proof == Proof::Recorded && eye.window == window && window != 0;
+            let is_moved =
+                is_own && !eye.visible.is_empty() && eye.visible.difference(&source).is_empty();
             if !is_moved {
                 eye.cut(&copy.region, now);
                 continue;
@@ -162,10 +179,11 @@ mod tests {
     use super::*;
 
     const PLACE: Rect = Rect::new(100, 100, 300, 200);
+    const WINDOW: u32 = 7;
 
     fn eyes() -> RightEyes {
         let mut eyes = RightEyes::default();
-        eyes.frame(&StereoFrame { port: 3, op: 7, place: PLACE }, &PLACE, false, 5);
+        eyes.frame(&StereoFrame { port: 3, op: 7, window: WINDOW, place: PLACE }, &PLACE, false, 5);
         eyes
     }
 
@@ -189,7 +207,7 @@ mod tests {
         assert_eq!((&eye.visible, eye.drawn_at, eye.changed_at), (&left, 5, 7));
         assert!(eye.revision > first);
         let again = eye.revision;
-        let frame = StereoFrame { port: 3, op: 9, place: PLACE };
+        let frame = StereoFrame { port: 3, op: 9, window: WINDOW, place: PLACE };
         let (one, two) = (Rect::new(100, 100, 300, 150), Rect::new(100, 150, 250, 200));
         eyes.frame(&frame, &one, true, 8);
         assert_eq!(only(&eyes).op, 7, "the rest of its records is still to come");
@@ -204,14 +222,39 @@ mod tests {
         let mut eyes = eyes();
         let window = Region::from(Rect::new(90, 90, 310, 210));
         let copy = CopyCommand { region: window.translated(40, -20), dx: 40, dy: -20 };
-        eyes.copied(&copy, 6);
+        eyes.copied(&copy, WINDOW, Proof::Recorded, 6);
         let moved = PLACE.translate(40, -20);
         assert_eq!((only(&eyes).place, &only(&eyes).visible), (moved, &Region::from(moved)));
         let part = Region::from(Rect::new(100, 100, 200, 150));
-        eyes.copied(&CopyCommand { region: part.clone(), dx: 0, dy: -10 }, 7);
+        let scroll = CopyCommand { region: part.clone(), dx: 0, dy: -10 };
+        eyes.copied(&scroll, WINDOW, Proof::Recorded, 7);
         let eye = only(&eyes);
         assert_eq!(eye.place, moved);
         assert_eq!(eye.visible, Region::from(moved).difference(&part));
+    }
+
+    #[test]
+    fn a_copy_of_it_in_another_window_is_the_left_eyes_and_leaves_it() {
+        let window = Region::from(Rect::new(90, 90, 310, 210));
+        let beside = CopyCommand { region: window.translated(300, 0), dx: 300, dy: 0 };
+        let across = CopyCommand { region: window.translated(150, 0), dx: 150, dy: 0 };
+        let left = Region::from(PLACE).difference(&across.region);
+        for (window, proof) in [(8, Proof::Recorded), (0, Proof::Recorded), (7, Proof::Derived)] {
+            let mut eyes = eyes();
+            let first = only(&eyes).revision;
+            eyes.copied(&beside, window, proof, 6);
+            let eye = only(&eyes);
+            assert_eq!((eye.place, &eye.visible), (PLACE, &Region::from(PLACE)));
+            assert_eq!(eye.revision, first);
+            eyes.copied(&across, window, proof, 7);
+            let eye = only(&eyes);
+            assert_eq!((eye.place, &eye.visible), (PLACE, &left), "the copy covers it");
+        }
+        // Two unknown windows need not be one.
+        let mut eyes = RightEyes::default();
+        eyes.frame(&StereoFrame { port: 3, op: 7, window: 0, place: PLACE }, &PLACE, false, 5);
+        eyes.copied(&beside, 0, Proof::Recorded, 6);
+        assert_eq!(only(&eyes).place, PLACE);
     }
 
     #[test]

@@ -208,7 +208,7 @@ impl Screen {
             };
             self.draw(rect, kinds, record.window, frame, to);
             if let RecordKind::Draw { hint: what, .. } = record.kind
-                && let Some(frame) = StereoFrame::of(what, record.op)
+                && let Some(frame) = StereoFrame::of(what, record.op, record.window)
             {
                 self.right_eyes.frame(&frame, &rect, record.more, to.now);
             }
@@ -251,7 +251,7 @@ impl Screen {
                 }
                 Drawing::Copy { op, copy, proof } => {
                     self.flush(to);
-                    self.right_eyes.copied(&copy, to.now);
+                    self.right_eyes.copied(&copy, window, proof, to.now);
                     let (kinds, lane) = (Kinds::OTHER, Lane::Normal);
                     let origin = Origin { window, kinds, since: to.now, lane, echo: None };
                     for viewer in to.viewers.iter_mut() {

@@ -1,14 +1,16 @@
 //! Path 5/13 to 7/13: under video.rs, from screen/stereo.rs to viewer/commit.rs.
 //! What the right eye of one viewer's person sees of stereo programs, as streams: which there are,
 //! and which frame is due. A picture is coded while it moves, and sent as it is once it rests, or
-//! while the path carries that. Knows rectangles, sizes and times; never pixels.
+//! while the path carries that. A stream that can be sent in neither way ends: the viewer would
+//! keep an old picture, where the left eye's is better. Knows rectangles, sizes and times; never
+//! pixels.
 
 use thinc_protocol::Micros;
 use thinc_protocol::video::{Source, pixel_bytes};
 use thinc_region::{Rect, Region, Size};
 
-use super::stream::{CommittedFrame, StreamState, VideoStream};
-use super::{CLIP_RECTS_MAX, Coding, FrameDecision, PathRates, VideoOrigin, Videos};
+use super::stream::{CommittedFrame, StreamState, VideoStream, is_codable_right_eye};
+use super::{CLIP_RECTS_MAX, Coding, FrameDecision, PLAIN_FROM, PathRates, VideoOrigin, Videos};
 use crate::delivery::ledger::{JobId, JobProgress};
 use crate::queue::command_queue::CommandQueue;
 use crate::screen::stereo::{RightEye, RightEyes};
@@ -42,6 +44,8 @@ pub(super) struct RightEyeState {
     committed: Option<(u64, bool)>,
     /// The picture of this revision could not be had: the next one is awaited.
     gone: Option<u64>,
+    /// One was committed: the viewer may show it, or will.
+    is_shown: bool,
 }
 
 impl RightEyeState {
@@ -63,6 +67,10 @@ impl RightEyeState {
             && self.committed.is_none_or(|(revision, _)| revision != self.revision)
     }
 
+    fn rests(&self, now: Micros) -> bool {
+        now >= self.changed_at + REST
+    }
+
     /// All of it was committed, but not as pixels.
     fn is_coded(&self) -> bool {
         self.committed == Some((self.revision, false))
@@ -76,6 +84,11 @@ pub(crate) struct PickedRightEye {
     pub(crate) bytes: u64,
     /// It is at rest: its pixels are sent as they are.
     pub(crate) is_exact: bool,
+}
+
+/// A clip that a frame can have.
+fn is_possible(clip: &Region) -> bool {
+    !clip.is_empty() && clip.rect_count() <= CLIP_RECTS_MAX
 }
 
 fn size_of(rect: &Rect) -> Size {
@@ -109,49 +122,93 @@ impl Videos {
     pub(crate) fn update_right_eyes(
         &mut self,
         eyes: &RightEyes,
-        (by, view): (Option<&Transform>, Size),
+        view: (Option<&Transform>, Size),
         queue: &mut CommandQueue,
+        path: PathRates,
         now: Micros,
     ) {
-        if self.wants_right_eyes && self.takes {
-            eyes.iter().for_each(|eye| self.update_right_eye(eye, (by, view), now));
+        self.right_eye_begins_at = None;
+        let takes = self.wants_right_eyes && self.takes;
+        if takes {
+            eyes.iter().for_each(|eye| self.update_right_eye(eye, view));
         }
-        let is_over = |stream: &VideoStream| {
+        let is_over = |videos: &Videos, stream: &VideoStream| {
             let VideoOrigin::RightEye(port) = stream.origin else { return false };
-            stream.right_eye.frame.clip.is_empty() || !eyes.iter().any(|eye| eye.port == port)
+            stream.right_eye.frame.clip.is_empty()
+                || !eyes.iter().any(|eye| eye.port == port)
+                || videos.is_outdated(stream, path, now)
+                || videos.became_codable(stream)
         };
-        while let Some(at) = self.streams.iter().position(is_over) {
+        while let Some(at) = self.streams.iter().position(|stream| is_over(self, stream)) {
             self.end(at, queue);
+        }
+        if takes {
+            eyes.iter().for_each(|eye| self.begin_right_eye(eye, view, path, now));
         }
     }
 
-    fn update_right_eye(
+    fn right_eye_at(&self, port: u16) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.origin == VideoOrigin::RightEye(port))
+    }
+
+    fn update_right_eye(&mut self, eye: &RightEye, (by, view): (Option<&Transform>, Size)) {
+        let Some(at) = self.right_eye_at(eye.port) else { return };
+        if self.streams[at].right_eye.revision != eye.revision {
+            let (place, clip) = in_view(eye, by, view);
+            self.show_right_eye(at, eye, place, clip);
+        }
+    }
+
+    /// Begins a stream for it if it has none, and its pictures can be sent.
+    fn begin_right_eye(
         &mut self,
         eye: &RightEye,
         (by, view): (Option<&Transform>, Size),
+        path: PathRates,
         now: Micros,
     ) {
-        let origin = VideoOrigin::RightEye(eye.port);
-        let known = self.streams.iter().position(|stream| stream.origin == origin);
-        if known.is_some_and(|at| self.streams[at].right_eye.revision == eye.revision) {
+        if self.right_eye_at(eye.port).is_some() {
             return;
         }
         let (place, clip) = in_view(eye, by, view);
         let size = size_of(&place);
-        let source = Source { size, crop: size.rect() };
-        // A clip that no frame can have is as good as none.
-        let shown = !clip.is_empty() && clip.rect_count() <= CLIP_RECTS_MAX;
-        let at = match known {
-            Some(at) => at,
-            None if !shown || now < self.right_eye_backoff.until => return,
-            None if self.begin(origin, source, place, now).is_none() => return,
-            None => self.streams.len() - 1,
-        };
-        let stream = &mut self.streams[at];
-        if stream.right_eye.frame.op != eye.op {
-            stream.drawn(eye.drawn_at);
+        let from = self.right_eye_from(eye, size, path).filter(|_| is_possible(&clip));
+        let Some(from) = from.map(|from| from.max(self.right_eye_backoff.until)) else { return };
+        if now < from {
+            let first = self.right_eye_begins_at.map_or(from, |other| other.min(from));
+            self.right_eye_begins_at = Some(first);
+            return;
         }
+        let source = Source { size, crop: size.rect() };
+        if self.begin(VideoOrigin::RightEye(eye.port), source, place, now).is_some() {
+            self.show_right_eye(self.streams.len() - 1, eye, place, clip);
+        }
+    }
+
+    /// From when on a stream of it shows more than its first picture, or one that rests; None if
+    /// never. While it outpaces the path, only one that rests is sent without a codec, and its
+    /// stream ends with the next change: so it begins once for each rest, not for each frame.
+    fn right_eye_from(&self, eye: &RightEye, size: Size, path: PathRates) -> Option<Micros> {
+        if self.takes_coded && is_codable_right_eye(size) {
+            return Some(0);
+        }
+        let bytes = pixel_bytes(size);
+        let fits = (1..=self.frame_bytes_max).contains(&bytes);
+        let carried = path.rate as f64 >= bytes as f64 * 1e6 / eye.interval * PLAIN_FROM;
+        if fits && carried {
+            return Some(0);
+        }
+        self.carries_pixels(bytes, path).then_some(eye.changed_at + REST)
+    }
+
+    fn show_right_eye(&mut self, at: usize, eye: &RightEye, place: Rect, clip: Region) {
+        let stream = &mut self.streams[at];
+        (stream.drawn_at, stream.interval) = (eye.drawn_at, eye.interval);
+        // A clip that no frame can have is as good as none.
+        let shown = is_possible(&clip);
         if shown {
+            let size = size_of(&place);
+            let source = Source { size, crop: size.rect() };
             stream.keyframe_wanted |= stream.source != source;
             (stream.source, stream.place) = (source, place);
             stream.plain_bytes = pixel_bytes(size);
@@ -162,14 +219,33 @@ impl Videos {
             frame: RightEyeFrame { op, screen_place, clip },
             revision: eye.revision,
             changed_at: eye.changed_at,
-            committed: stream.right_eye.committed,
-            gone: stream.right_eye.gone,
+            ..std::mem::take(&mut stream.right_eye)
         };
+    }
+
+    /// The viewer shows an earlier picture, or where it was, and this one can be sent in no way: it
+    /// outpaces the path, or is too large. END hides the earlier one.
+    fn is_outdated(&self, stream: &VideoStream, path: PathRates, now: Micros) -> bool {
+        let right_eye = &stream.right_eye;
+        stream.state == StreamState::Ready
+            && right_eye.is_shown
+            && right_eye.is_pending()
+            && self.coding(stream, path).is_none()
+            && !(right_eye.rests(now) && self.sends_pixels(stream, path))
+    }
+
+    /// It was too large for a codec when it was announced, and no longer is.
+    fn became_codable(&self, stream: &VideoStream) -> bool {
+        let was_announced = stream.state != StreamState::New;
+        was_announced && !stream.codable && self.takes_coded && stream.is_codable()
     }
 
     /// The picture is sent as it is once it rests.
     fn sends_pixels(&self, stream: &VideoStream, path: PathRates) -> bool {
-        let bytes = stream.plain_bytes;
+        self.carries_pixels(stream.plain_bytes, path)
+    }
+
+    fn carries_pixels(&self, bytes: u64, path: PathRates) -> bool {
         let carried = path.large.saturating_mul(PIXELS_TIME_MAX) / 1_000_000;
         bytes > 0 && bytes <= self.frame_bytes_max && bytes / PACKED_SHARE <= carried
     }
@@ -191,10 +267,9 @@ impl Videos {
         let ready = |stream: &&VideoStream| !stream.paints() && stream.state == StreamState::Ready;
         self.streams.iter().filter(ready).find_map(|stream| {
             let (id, right_eye) = (stream.id, &stream.right_eye);
-            let rests = now >= right_eye.changed_at + REST;
             // Without a codec nothing else is sent of a picture that outpaces the path.
-            let is_due = right_eye.is_coded() || right_eye.is_pending() && !stream.codable;
-            if rests
+            let is_due = right_eye.is_coded() || right_eye.is_pending() && !self.is_coded(stream);
+            if right_eye.rests(now)
                 && is_due
                 && self.sends_pixels(stream, path)
                 && !Self::is_in_progress(stream, &progress)
@@ -222,6 +297,7 @@ impl Videos {
         let at = self.position(id)?;
         let right_eye = &mut self.streams[at].right_eye;
         right_eye.committed = Some((right_eye.revision, coding == Coding::Plain));
+        right_eye.is_shown = true;
         Some(right_eye.frame.clone())
     }
 
@@ -241,14 +317,17 @@ impl Videos {
         self.streams.iter().filter(waits).map(|stream| stream.id)
     }
 
-    /// When a picture for the right eye will rest that was sent coded.
-    pub(crate) fn right_eye_rests_at(&self, path: PathRates, now: Micros) -> Option<Micros> {
-        let coded = |stream: &&VideoStream| {
+    /// When a picture for the right eye will rest that was not sent, or sent coded, and when a
+    /// stream may begin.
+    pub(crate) fn right_eyes_due(&self, path: PathRates, now: Micros) -> Option<Micros> {
+        let waits = |stream: &&VideoStream| {
+            let right_eye = &stream.right_eye;
             stream.state == StreamState::Ready
-                && (stream.right_eye.is_coded() || stream.right_eye.is_pending() && !stream.codable)
+                && (right_eye.is_coded() || right_eye.is_pending() && !self.is_coded(stream))
                 && self.sends_pixels(stream, path)
         };
         let rests_at = |stream: &VideoStream| stream.right_eye.changed_at + REST;
-        self.streams.iter().filter(coded).map(rests_at).filter(|&at| at > now).min()
+        let rest = self.streams.iter().filter(waits).map(rests_at);
+        rest.chain(self.right_eye_begins_at).filter(|&at| at > now).min()
     }
 }

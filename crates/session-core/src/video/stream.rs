@@ -29,7 +29,7 @@ const STABLE_TIME: Micros = 30_000_000;
 /// without a report of motion. If the path allows no plans, motion is unknown.
 const AREA_IDLE_MAX: Micros = 500_000;
 /// Interval of frames before two were drawn, and bounds of a measured one.
-const INTERVAL_INITIAL: f64 = 33_333.0;
+pub(crate) const INTERVAL_INITIAL: f64 = 33_333.0;
 pub(super) const INTERVAL_MIN: f64 = 8_000.0;
 pub(super) const INTERVAL_MAX: f64 = 500_000.0;
 /// Weight of a new interval.
@@ -48,6 +48,20 @@ pub(crate) const CODED_MAX: Size = Size { width: 3840, height: 2160 };
 pub(super) fn is_codable(size: Size) -> bool {
     let (long, short) = (size.width.max(size.height), size.width.min(size.height));
     long <= CODED_MAX.width && short <= CODED_MAX.height
+}
+
+/// An encoder takes the right eye's pictures of this size.
+pub(super) fn is_codable_right_eye(size: Size) -> bool {
+    is_codable(size) && size.width.min(size.height) >= CODED_EDGE_MIN
+}
+
+/// The average interval of frames, after one that was drawn so long after the one before.
+pub(crate) fn next_interval(interval: f64, apart: Micros) -> f64 {
+    if apart >= INTERVAL_MAX as Micros {
+        // A pause.
+        return interval;
+    }
+    interval + ((apart as f64).max(INTERVAL_MIN) - interval) * INTERVAL_WEIGHT
 }
 
 /// A frame of XVideo on the screen.
@@ -206,8 +220,8 @@ impl VideoStream {
 
     /// An encoder takes its frames.
     pub(super) fn is_codable(&self) -> bool {
-        let Size { width, height } = self.source.size;
-        is_codable(self.source.size) && (self.paints() || width.min(height) >= CODED_EDGE_MIN)
+        let size = self.source.size;
+        if self.paints() { is_codable(size) } else { is_codable_right_eye(size) }
     }
 
     /// Frames a second.
@@ -221,10 +235,7 @@ impl VideoStream {
             return;
         }
         self.drawn_at = now;
-        if apart < INTERVAL_MAX as Micros {
-            let sample = (apart as f64).max(INTERVAL_MIN);
-            self.interval += (sample - self.interval) * INTERVAL_WEIGHT;
-        }
+        self.interval = next_interval(self.interval, apart);
     }
 
     /// A frame of it is planned.

@@ -123,7 +123,7 @@ impl Viewer {
             .chain(doubt)
             .chain(lossy)
             .chain(rest)
-            .chain(self.pending.videos.right_eye_rests_at(self.path_rates(), now))
+            .chain(self.pending.videos.right_eyes_due(self.path_rates(), now))
             .chain(self.pending.videos.keyframe_due(&self.pending.queue, now))
             .chain(self.frames_due(now))
             .chain(paced)
@@ -372,7 +372,8 @@ impl Viewer {
             &mut self.pending.queue,
             now,
         );
-        self.pending.update_right_eyes(screen.right_eyes, now);
+        let path = self.path_rates();
+        self.pending.update_right_eyes(screen.right_eyes, path, now);
         let mut next = self.pick(screen, now)?;
         let is_pixels = next.picked.stream.is_none() && next.right_eye.is_none();
         if next.picked.lane == Lane::Normal && is_pixels {

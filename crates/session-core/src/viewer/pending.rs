@@ -25,7 +25,7 @@ use crate::queue::copies::{CopyCommand, Proof};
 use crate::queue::scheduler::{REAL_TIME_BYTES_MAX, SizeEstimate};
 use crate::screen::stereo::RightEyes;
 use crate::screen::view::Transform;
-use crate::video::{CODED_MAX, PortFrame, Videos};
+use crate::video::{CODED_MAX, PathRates, PortFrame, Videos};
 
 /// Most rectangles that the shadow is to forget. Past it they become coarser, which sends some
 /// equal pixels.
@@ -360,9 +360,9 @@ impl Pending {
     }
 
     /// Takes what the screen shows to right eyes.
-    pub(super) fn update_right_eyes(&mut self, eyes: &RightEyes, now: Micros) {
+    pub(super) fn update_right_eyes(&mut self, eyes: &RightEyes, path: PathRates, now: Micros) {
         let view = (self.view.transform(), self.queue.size());
-        self.videos.update_right_eyes(eyes, view, &mut self.queue, now);
+        self.videos.update_right_eyes(eyes, view, &mut self.queue, path, now);
     }
 
     /// This XVideo port has stopped.

@@ -11,6 +11,9 @@ use crate::queue::scheduler::JOB_AREA_MAX;
 const MESSAGE_BYTES_MIN: usize = 16 * 1024;
 /// 64 pixels: a job of so few fits any message.
 const AREA_MIN: u64 = 64;
+/// Most bytes of a frame's command before its data: mostly of a clip of 64 rectangles, in 4 numbers
+/// of at most 5 bytes each.
+const NEXT_HEAD_BYTES_MAX: u64 = 64 * 4 * 5 + 64;
 
 /// One viewer's limits.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +38,9 @@ impl Sizes {
         (self.message_bytes / 64).min(RECTS_MAX)
     }
 
-    /// Most bytes of a coded frame of a video.
+    /// Most bytes of the data of a video's frame, which is a part of an update of its own.
     pub(super) fn frame_bytes_max(&self) -> u64 {
-        self.message_bytes as u64 / 8 * 7
+        self.commands_bytes_max() - NEXT_HEAD_BYTES_MAX
     }
 
     /// Most bytes of an update's commands: data that does not compress becomes a little longer

@@ -251,7 +251,6 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
-    use thinc_h264::Library;
 
     use super::*;
     use crate::connection::chunk_channel;
@@ -287,7 +286,7 @@ mod tests {
             task: tokio::spawn(std::future::pending::<()>()).abort_handle(),
             reading: Reading { number: 0, preferences: None },
         };
-        ViewerConnection::new(opened, Renderer::new(Library::default()), now)
+        ViewerConnection::new(opened, Renderer::new(crate::video::VideoEncoders::default()), now)
     }
 
     fn code(timed_out: Option<TimedOut>) -> Option<CloseCode> {

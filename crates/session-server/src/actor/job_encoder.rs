@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use thinc_codec_enc::Encoder;
-use thinc_h264::Library;
 use thinc_pixels::Cache;
 use thinc_protocol::Micros;
 use thinc_protocol::commands::Commands;
@@ -15,6 +14,7 @@ use crate::SessionConfig;
 use crate::connection::Events;
 use crate::memory::{emptied_commands, recycle};
 use crate::render::{self, Renderer};
+use crate::video::VideoEncoders;
 use crate::worker::{EncodeJob, Workers};
 
 /// Encodes the jobs of all viewers, and keeps the memory of a few.
@@ -29,24 +29,24 @@ pub(super) struct JobEncoder {
     commands: Commands,
     /// Whether videos are sent as streams at all.
     video: VideoPolicy,
-    /// The library that encodes video frames.
-    video_library: Library,
+    /// What encodes video frames.
+    encoders: VideoEncoders,
 }
 
 impl JobEncoder {
     pub(super) fn new(config: &SessionConfig, events: Events) -> JobEncoder {
-        let library = crate::video::library(&config.video_encoder);
-        JobEncoder::with(config.video.policy(config.lossless), library, events)
+        let encoders = VideoEncoders::new(config, &events);
+        JobEncoder::with(config.video.policy(config.lossless), encoders, events)
     }
 
-    fn with(video: VideoPolicy, video_library: Library, events: Events) -> JobEncoder {
+    fn with(video: VideoPolicy, encoders: VideoEncoders, events: Events) -> JobEncoder {
         JobEncoder {
             encoder: Encoder::new(),
             workers: Workers::new(events),
             spare: Vec::new(),
             commands: Commands::default(),
             video,
-            video_library,
+            encoders,
         }
     }
 
@@ -62,7 +62,7 @@ impl JobEncoder {
 
     /// Reads and plans the jobs of a new viewer.
     pub(super) fn renderer(&self) -> Renderer {
-        Renderer::new(self.video_library)
+        Renderer::new(self.encoders.clone())
     }
 
     /// Reads, plans and encodes a job, or submits it to the workers: its slices return as events.
@@ -108,7 +108,7 @@ mod tests {
 
     fn encoder(video: VideoPolicy) -> JobEncoder {
         let (events, _inbox) = connection::channel();
-        JobEncoder::with(video, Library::default(), events)
+        JobEncoder::with(video, VideoEncoders::default(), events)
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Path 11/13: under client.rs; what wakes the decoder's thread (video.rs), and how long it has
-//! decoded.
+//! Path 11/13: under client.rs; what wakes the decoder's thread (video.rs), how long it has
+//! decoded, and by what.
 //! Knows times; never frames.
 
 use std::sync::{Arc, Condvar};
@@ -21,12 +21,28 @@ pub struct DecodeTimes {
 pub(crate) struct Decoding {
     due: Arc<Condvar>,
     times: DecodeTimes,
+    decoder: DecoderReport,
+}
+
+/// What decodes videos.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DecoderReport {
+    /// What has decoded the last frame: `openh264`, or GStreamer's element and what it is.
+    pub decoder: Option<String>,
+    /// Why videos are not decoded by a graphics processor; None if they are, while that is tried,
+    /// and before there is one.
+    pub hardware_failure: Option<String>,
 }
 
 impl Decoding {
     /// Time spent decoding since the viewer was started.
     pub(crate) fn times(&self) -> DecodeTimes {
         self.times
+    }
+
+    /// What decodes.
+    pub(crate) fn decoder(&self) -> &DecoderReport {
+        &self.decoder
     }
 
     /// There is something to decode, or the viewer is being closed.
@@ -40,6 +56,11 @@ impl Decoding {
     /// What the decoder's thread waits for.
     pub(super) fn waits_for(&self) -> Arc<Condvar> {
         self.due.clone()
+    }
+
+    /// What decodes has changed.
+    pub(super) fn set_decoder(&mut self, decoder: DecoderReport) {
+        self.decoder = decoder;
     }
 
     /// A frame was decoded.

@@ -1,4 +1,4 @@
-//! Path 11/13: beside client.rs; from viewer-core's compressed frames, to video_decoder.rs, and
+//! Path 11/13: beside client.rs; from viewer-core's compressed frames, to video_decoding.rs, and
 //! back.
 //! A thread pulls one frame at a time; frames it has no time for stay in viewer-core, which bounds
 //! them. Knows streams; never what a frame covers. It holds the lock to take and to paint a frame,
@@ -11,12 +11,13 @@ use thinc_video::Planes;
 use thinc_viewer_core::VideoEvent;
 
 use super::{Shared, State};
-use crate::video_decoder::{Decoded, Decoders};
+use crate::video_decoder::Decoded;
+use crate::video_decoding::VideoDecoding;
 
 impl Shared {
     /// The decoder thread; runs until the viewer is closed.
     pub(super) fn decode_videos(&self) {
-        let mut decoders = Decoders::new(&self.config.decoder);
+        let mut decoders = VideoDecoding::new(&self.config.decoder, self.config.decoding);
         let mut decoders_of = 0;
         let mut planes = Planes::new();
         while let Some((connection, event)) = self.next_video() {
@@ -27,6 +28,7 @@ impl Shared {
             match event {
                 VideoEvent::Started { stream, codec: Codec::H264, size } => {
                     let ready = decoders.start(stream, size);
+                    self.tell_decoder(&mut decoders);
                     self.answer(connection, |state| {
                         if ready {
                             state.viewers.shown.handle_video_ready(stream);
@@ -42,6 +44,7 @@ impl Shared {
                     let began = Instant::now();
                     let decoded = decoders.decode(stream, size, &data, &mut planes);
                     let took = began.elapsed();
+                    self.tell_decoder(&mut decoders);
                     self.answer(connection, |state| {
                         state.viewers.shown.reuse_video_buffer(data);
                         match decoded {
@@ -67,6 +70,13 @@ impl Shared {
                 }
                 VideoEvent::Ended { stream } => decoders.end(stream),
             }
+        }
+    }
+
+    /// What decodes is known before a frame of it is shown.
+    fn tell_decoder(&self, decoders: &mut VideoDecoding) {
+        if let Some(report) = decoders.take_report() {
+            self.lock().decoding.set_decoder(report);
         }
     }
 

@@ -145,6 +145,8 @@ pub struct WindowOptions {
     pub sound: SoundChoice,
     /// Whether programs of the session may hear the microphone.
     pub microphone: crate::client::MicrophoneChoice,
+    /// What decodes videos.
+    pub decoding: crate::decoder_choice::DecoderChoice,
     /// Show an error in a window of its own, if it ends the viewer before there was another.
     pub error_window: bool,
 }
@@ -234,6 +236,7 @@ fn client_config(target: Target, options: &WindowOptions) -> ClientConfig {
         sound: options.sound,
         microphone: options.microphone,
         decoder: this_program(),
+        decoding: options.decoding,
     }
 }
 
@@ -577,6 +580,15 @@ impl App<'_> {
         self.drawing.redraw();
     }
 
+    /// The windows cannot show stereo programs as the user has chosen: says why, also to who has
+    /// chosen it on a command line.
+    fn tell_of_stereo(&mut self, missing: Option<&'static str>) {
+        if let Some(why) = missing {
+            crate::error::report(why);
+            self.show_notice(why.to_owned());
+        }
+    }
+
     /// Starts the audio device if there is sound, and stops it if there is none.
     fn follow_sound(&mut self) {
         if let Some(words) = self.channels.sound.follow(self.client) {
@@ -791,9 +803,7 @@ impl App<'_> {
                 self.windows[index].do_without_gpu(&self.desktop.video)?;
             }
             state.set_video_layers(false);
-            if let Some(why) = state.set_quad(false) {
-                crate::error::report(why);
-            }
+            self.tell_of_stereo(state.set_quad(false));
             self.drawing.redraw();
             return self.present(pump, state);
         }

@@ -414,9 +414,9 @@ impl App<'_> {
         let has_quad = self.windows.iter().all(|pane| pane.presenter.has_stereo());
         let mut state = self.client.lock();
         state.set_video_layers(paint);
-        if let Some(why) = state.set_quad(has_quad) {
-            crate::error::report(why);
-        }
+        let missing = state.set_quad(has_quad);
+        drop(state);
+        self.tell_of_stereo(missing);
     }
 
     pub(super) fn handle_window(&mut self, index: usize, event: &WindowEvent) {

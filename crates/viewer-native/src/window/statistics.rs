@@ -121,6 +121,13 @@ fn text(state: &State) -> String {
             millis(mean),
             millis(video.delay_us)
         );
+        let decoding = state.decoding.decoder();
+        if let Some(decoder) = &decoding.decoder {
+            let _ = writeln!(text, "         decoded by {}", shortened(decoder));
+        }
+        if let Some(why) = &decoding.hardware_failure {
+            wrap(&mut text, &format!("not by a graphics processor: {why}"));
+        }
     }
     for (name, command) in KIND_NAMES.iter().zip(&stats.commands) {
         let _ = writeln!(text, "  {name:<7} {:>8}  {:>9}", command.count, bytes(command.bytes));

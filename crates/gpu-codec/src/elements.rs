@@ -1,0 +1,202 @@
+//! Beside main.rs: which element of GStreamer codes. Only the plugins named here are loaded, from
+//! the system's folder, without GStreamer's scan of all that is installed. Knows elements and GPUs'
+//! nodes; never frames.
+
+use std::path::PathBuf;
+
+use gstreamer as gst;
+use gstreamer::glib::{ParamSpecInt, ParamSpecUInt};
+use gstreamer::prelude::*;
+use thinc_gpu_video::Purpose;
+
+/// What any pipeline here has: sources and sinks of a program, and filters.
+const NEEDED: [&str; 2] = ["coreelements", "app"];
+/// Parsers, and what codes on a GPU: VA-API for Intel's and AMD's, NVENC and NVDEC for NVIDIA's.
+const CODING: [&str; 3] = ["videoparsersbad", "va", "nvcodec"];
+/// Names a folder of plugins besides the system's.
+const FOLDER: &str = "GST_PLUGIN_PATH";
+/// The only codec of the protocol.
+const H264: &str = "video/x-h264";
+
+/// What to choose from.
+#[derive(Debug, Default)]
+pub(crate) struct Choice {
+    /// Only elements that use this GPU.
+    pub(crate) node: Option<PathBuf>,
+    /// No element of these names.
+    pub(crate) without: Vec<String>,
+    /// Only these, each as PLUGIN/ELEMENT, in this order, whether they use a GPU or not.
+    pub(crate) only: Option<Vec<String>>,
+}
+
+/// Why nothing codes.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoElement {
+    #[error("GStreamer does not start: {0}")]
+    Initialization(gst::glib::Error),
+    #[error("GStreamer's plugin {0} cannot be loaded: {1}")]
+    Plugin(&'static str, gst::glib::Error),
+    #[error("GStreamer has no {0} of H.264 for a GPU here (plugins va and nvcodec)")]
+    None(&'static str),
+    #[error("{}", .0.join("; "))]
+    Unusable(Vec<String>),
+}
+
+/// An element that can be used.
+pub(crate) struct Element {
+    factory: gst::ElementFactory,
+}
+
+impl Element {
+    /// A new one, for one stream.
+    pub(crate) fn make(&self) -> Option<gst::Element> {
+        self.factory.create().build().ok()
+    }
+
+    /// Its name, and what it is.
+    pub(crate) fn describe(&self) -> String {
+        format!("{}: {}", self.factory.name(), self.factory.longname())
+    }
+
+    /// Whether it takes samples of this format from a program's memory.
+    pub(crate) fn takes(&self, format: &str) -> bool {
+        let caps = gst::Caps::builder("video/x-raw").field("format", format).build();
+        self.factory.can_sink_any_caps(&caps)
+    }
+
+    /// Whether it takes coded video of exactly this kind.
+    pub(crate) fn takes_coded(&self, caps: &gst::Caps) -> bool {
+        self.factory.can_sink_all_caps(caps)
+    }
+}
+
+/// The first element that this GPU opens.
+pub(crate) fn choose(purpose: Purpose, choice: &Choice) -> Result<Element, NoElement> {
+    gst::init().map_err(NoElement::Initialization)?;
+    for name in NEEDED {
+        load(name).map_err(|error| NoElement::Plugin(name, error))?;
+    }
+    for name in CODING {
+        // A plugin that is not installed, or that finds no GPU, offers nothing.
+        let _ = load(name);
+    }
+    let mut reasons = Vec::new();
+    for factory in candidates(purpose, choice) {
+        match opens(&factory, choice) {
+            Ok(true) => return Ok(Element { factory }),
+            Ok(false) => {}
+            Err(reason) => reasons.push(format!("{}: {reason}", factory.name())),
+        }
+    }
+    Err(match (reasons.is_empty(), purpose) {
+        (false, _) => NoElement::Unusable(reasons),
+        (true, Purpose::Encode) => NoElement::None("encoder"),
+        (true, Purpose::Decode) => NoElement::None("decoder"),
+    })
+}
+
+fn load(name: &str) -> Result<(), gst::glib::Error> {
+    let folders = std::env::var_os(FOLDER).unwrap_or_default();
+    let file = format!("libgst{name}.so");
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(&file));
+    let found = found.filter(|path| path.is_file()).last();
+    let system = PathBuf::from(env!("GSTREAMER_PLUGINS")).join(file);
+    gst::Plugin::load_file(found.unwrap_or(system)).map(drop)
+}
+
+fn candidates(purpose: Purpose, choice: &Choice) -> Vec<gst::ElementFactory> {
+    let mut factories: Vec<gst::ElementFactory> = match &choice.only {
+        Some(names) => {
+            let found = names.iter().filter_map(|name| {
+                let (plugin, element) = name.split_once('/')?;
+                load(plugin).ok()?;
+                gst::ElementFactory::find(element)
+            });
+            found.collect()
+        }
+        None => {
+            let kind = match purpose {
+                Purpose::Encode => gst::ElementFactoryType::VIDEO_ENCODER,
+                Purpose::Decode => gst::ElementFactoryType::DECODER,
+            };
+            let found = gst::ElementFactory::factories_with_type(kind, gst::Rank::NONE);
+            let is_hardware = |factory: &gst::ElementFactory| factory.klass().contains("Hardware");
+            let mut found: Vec<_> = found.into_iter().filter(is_hardware).collect();
+            // The usual entry of a GPU before the one for low power; both by rank.
+            found.sort_by_key(|factory| {
+                (factory.name().contains("lp"), std::cmp::Reverse(factory.rank()), factory.name())
+            });
+            found
+        }
+    };
+    let h264 = gst::Caps::new_empty_simple(H264);
+    factories.retain(|factory| {
+        let codes = match purpose {
+            Purpose::Encode => factory.can_src_any_caps(&h264),
+            Purpose::Decode => factory.can_sink_any_caps(&h264),
+        };
+        codes && !choice.without.iter().any(|name| name == factory.name().as_str())
+    });
+    factories
+}
+
+/// Whether an element uses the GPU that was chosen, and that GPU opens.
+fn opens(factory: &gst::ElementFactory, choice: &Choice) -> Result<bool, String> {
+    let element = factory.create().build().map_err(|error| error.to_string())?;
+    if let (Some(node), None) = (&choice.node, &choice.only) {
+        // VA-API's elements have it.
+        let of = element.find_property("device-path").and_then(|property| {
+            (property.value_type() == String::static_type())
+                .then(|| element.property::<Option<String>>("device-path"))
+        });
+        if of.flatten().is_none_or(|of| of != node.to_string_lossy()) {
+            return Ok(false);
+        }
+    }
+    let ready = element.set_state(gst::State::Ready);
+    let _ = element.set_state(gst::State::Null);
+    match ready {
+        Ok(_) => Ok(true),
+        Err(_) => Err("its GPU does not open".to_owned()),
+    }
+}
+
+/// Sets a property of an element if it has it and takes the value: elements differ by their makers
+/// and versions.
+pub(crate) fn set(element: &gst::Element, property: &str, value: &str) {
+    if let Some(spec) = element.find_property(property)
+        && let Ok(value) = gst::glib::Value::deserialize_with_pspec(value, &spec)
+        && is_in_range(&spec, &value)
+    {
+        element.set_property_from_value(property, &value);
+    }
+}
+
+/// The same with a number, or what is nearest to it of what the element takes.
+pub(crate) fn set_number(element: &gst::Element, property: &str, value: f64) {
+    let Some(spec) = element.find_property(property) else { return };
+    if let Some(range) = spec.downcast_ref::<ParamSpecUInt>() {
+        element.set_property(property, (value as u32).clamp(range.minimum(), range.maximum()));
+    } else if let Some(range) = spec.downcast_ref::<ParamSpecInt>() {
+        element.set_property(property, (value as i32).clamp(range.minimum(), range.maximum()));
+    }
+}
+
+/// The name of the value that a property has; None if it has none.
+pub(crate) fn choice(element: &gst::Element, property: &str) -> Option<String> {
+    element.find_property(property)?;
+    let value = element.property_value(property);
+    let (_, chosen) = gst::glib::EnumValue::from_value(&value)?;
+    Some(chosen.nick().to_owned())
+}
+
+/// glib panics where a number is not.
+fn is_in_range(spec: &gst::glib::ParamSpec, value: &gst::glib::Value) -> bool {
+    if let Some(range) = spec.downcast_ref::<ParamSpecUInt>() {
+        value.get().is_ok_and(|value: u32| (range.minimum()..=range.maximum()).contains(&value))
+    } else if let Some(range) = spec.downcast_ref::<ParamSpecInt>() {
+        value.get().is_ok_and(|value: i32| (range.minimum()..=range.maximum()).contains(&value))
+    } else {
+        true
+    }
+}

@@ -1,0 +1,85 @@
+//! Beside main.rs: the streams of a codec process, and the bound on them. Knows sizes; never what
+//! codes them.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+use thinc_gpu_video::fits;
+use thinc_gpu_video::message::{Answer, Rates, UNIT_BYTES_MAX};
+use thinc_region::Size;
+
+/// 32 Mi: luma samples of all streams at a time, sixteen of 1920 × 1080.
+const SAMPLES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Makes coders of streams.
+pub(crate) trait Coder {
+    /// A stream's coder. Dropped, it gives back all that it has of the GPU.
+    type Stream;
+    /// For frames of this size, which fits; None if they cannot be coded.
+    fn open(&mut self, size: Size, rates: Rates) -> Option<Self::Stream>;
+    /// Codes a frame, or a unit of so many bytes, of the memory. None: it has failed, and the
+    /// stream begins again.
+    fn next(
+        &mut self,
+        stream: &mut Self::Stream,
+        memory: BorrowedFd<'_>,
+        bytes: usize,
+        rates: Rates,
+        keyframe: bool,
+    ) -> Option<Answer>;
+}
+
+/// Streams, and what codes them.
+pub(crate) struct Streams<C: Coder> {
+    coder: C,
+    streams: BTreeMap<u64, (Size, C::Stream)>,
+}
+
+impl<C: Coder> Streams<C> {
+    pub(crate) fn new(coder: C) -> Streams<C> {
+        Streams { coder, streams: BTreeMap::new() }
+    }
+
+    pub(crate) fn start(&mut self, stream: u64, size: Size, rates: Rates) -> Answer {
+        self.streams.remove(&stream);
+        let others: u64 = self.streams.values().map(|(size, _)| size.area()).sum();
+        if !fits(size) || others + size.area() > SAMPLES_MAX {
+            return Answer::Refused;
+        }
+        match self.coder.open(size, rates) {
+            Some(opened) => {
+                self.streams.insert(stream, (size, opened));
+                Answer::Done { bytes: 0, keyframe: false }
+            }
+            None => Answer::Refused,
+        }
+    }
+
+    pub(crate) fn next(
+        &mut self,
+        stream: u64,
+        size: Size,
+        memory: BorrowedFd<'_>,
+        bytes: u32,
+        rates: Rates,
+        keyframe: bool,
+    ) -> Answer {
+        if self.streams.get(&stream).is_none_or(|&(of, _)| of != size) {
+            let started = self.start(stream, size, rates);
+            if !matches!(started, Answer::Done { .. }) {
+                return started;
+            }
+        }
+        let Some((_, opened)) = self.streams.get_mut(&stream) else { return Answer::Refused };
+        let bytes = (bytes as usize).min(UNIT_BYTES_MAX);
+        let coded = self.coder.next(opened, memory, bytes, rates, keyframe);
+        coded.unwrap_or_else(|| {
+            self.streams.remove(&stream);
+            Answer::Failed
+        })
+    }
+
+    pub(crate) fn end(&mut self, stream: u64) {
+        self.streams.remove(&stream);
+    }
+}
