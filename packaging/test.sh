@@ -67,7 +67,8 @@ enter_debian_root "$root" connected sh -ec '
     export DEBIAN_FRONTEND=noninteractive
     apt-get -q update
     apt-get -q install --yes --no-install-recommends --download-only "$@" \
-        /.test/first/thinc-desktop-{server,viewer,host}_*.deb
+        /.test/first/thinc-desktop-server_*.deb /.test/first/thinc-desktop-viewer_*.deb \
+        /.test/first/thinc-desktop-host_*.deb
 ' download "${others[@]}"
 cp --update "$root"/var/cache/apt/archives/*.deb "$cache/archives/"
 
