@@ -10,15 +10,14 @@ use gstreamer::prelude::*;
 use gstreamer_app::{AppSink, AppSrc};
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
-use rustix::io::{pread, pwritev};
+use rustix::io::pwritev;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_AT};
 use thinc_region::Size;
 
 use crate::elements::{Element, set};
-use crate::stream::Coder;
+use crate::memory;
+use crate::stream::{Coder, FRAME_WAIT, Pipeline};
 
-/// 800 ms: longest time for one frame, less than the 1 s that is waited for an answer.
-const FRAME_WAIT: gst::ClockTime = gst::ClockTime::from_mseconds(800);
 /// 40 ms between the times that units get: they only tell the frames apart.
 const UNIT_TIME: gst::ClockTime = gst::ClockTime::from_mseconds(40);
 /// 1024: rows that one system call writes (IOV_MAX of Linux).
@@ -41,7 +40,8 @@ pub(crate) struct Decoders {
 
 /// The pipeline of one stream.
 pub(crate) struct Stream {
-    pipeline: gst::Pipeline,
+    /// Held as long as the stream: it ends when it is dropped.
+    _pipeline: Pipeline,
     source: AppSrc,
     sink: AppSink,
     size: Size,
@@ -83,17 +83,14 @@ impl Coder for Decoders {
             .field("format", gst::List::new(["NV12", "I420"]))
             .build();
         let sink = AppSink::builder().caps(&raw).sync(false).build();
-        let pipeline = gst::Pipeline::new();
         let elements: Vec<&gst::Element> = [Some(source.upcast_ref()), parser.as_ref()]
             .into_iter()
             .flatten()
             .chain([&decoder, sink.upcast_ref()])
             .collect();
-        pipeline.add_many(&elements).ok()?;
-        gst::Element::link_many(&elements).ok()?;
-        let stream = Stream { pipeline, source, sink, size, units: 0 };
-        stream.pipeline.set_state(gst::State::Playing).ok()?;
-        Some(stream)
+        let pipeline = Pipeline::of(&elements)?;
+        pipeline.play()?;
+        Some(Stream { _pipeline: pipeline, source, sink, size, units: 0 })
     }
 
     fn next(
@@ -200,26 +197,11 @@ impl<'a> Plane<'a> {
     }
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let _ = self.pipeline.set_state(gst::State::Null);
-    }
-}
-
 /// The unit in the memory.
 fn read(memory: BorrowedFd<'_>, bytes: usize, time: gst::ClockTime) -> Option<gst::Buffer> {
     let mut buffer = gst::Buffer::with_size(bytes).ok()?;
     let writable = buffer.get_mut().expect("a new buffer has one owner");
     writable.set_pts(time);
-    {
-        let mut map = writable.map_writable().ok()?;
-        let mut out: &mut [u8] = &mut map;
-        let mut at = UNIT_AT;
-        while !out.is_empty() {
-            let count = pread(memory, &mut *out, at).ok().filter(|&count| count > 0)?;
-            at += count as u64;
-            out = &mut out[count..];
-        }
-    }
+    memory::read(memory, &mut writable.map_writable().ok()?, UNIT_AT).ok()?;
     Some(buffer)
 }

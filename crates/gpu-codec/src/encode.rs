@@ -10,16 +10,14 @@ use gstreamer::prelude::*;
 use gstreamer_app::{AppSink, AppSrc};
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
-use rustix::io::{pread, pwrite};
 use thinc_gpu_video::message::{Answer, Rates, UNIT_AT, UNIT_BYTES_MAX};
 use thinc_region::Size;
 
 use crate::elements::{Element, choice, set, set_number};
-use crate::stream::Coder;
+use crate::memory;
+use crate::stream::{Coder, FRAME_WAIT, Pipeline};
 use crate::units::ParameterSets;
 
-/// 800 ms: longest time for one frame, less than the 1 s that is waited for an answer.
-const FRAME_WAIT: gst::ClockTime = gst::ClockTime::from_mseconds(800);
 /// A stream's rate is changed when the one that is wanted is this much above, or below, since some
 /// encoders begin with a keyframe then.
 const RATE_ABOVE: f64 = 1.5;
@@ -77,7 +75,7 @@ pub(crate) struct Encoders {
 
 /// The pipeline of one stream.
 pub(crate) struct Stream {
-    pipeline: gst::Pipeline,
+    pipeline: Pipeline,
     source: AppSrc,
     encoder: gst::Element,
     sink: AppSink,
@@ -126,10 +124,7 @@ impl Coder for Encoders {
             .field("profile", gst::List::new(["constrained-baseline", "baseline"]))
             .build();
         let sink = AppSink::builder().caps(&coded).sync(false).build();
-        let pipeline = gst::Pipeline::new();
-        let elements = [source.upcast_ref(), &encoder, sink.upcast_ref()];
-        pipeline.add_many(elements).ok()?;
-        gst::Element::link_many(elements).ok()?;
+        let pipeline = Pipeline::of(&[source.upcast_ref(), &encoder, sink.upcast_ref()])?;
         let mut stream = Stream {
             pipeline,
             source,
@@ -146,7 +141,7 @@ impl Coder for Encoders {
             return None;
         }
         stream.set_rate(rates);
-        stream.pipeline.set_state(gst::State::Playing).ok()?;
+        stream.pipeline.play()?;
         Some(stream)
     }
 
@@ -175,7 +170,7 @@ impl Coder for Encoders {
         if bytes.is_empty() || bytes.len() > UNIT_BYTES_MAX {
             return None;
         }
-        write_all(memory, bytes, UNIT_AT).ok()?;
+        memory::write(memory, bytes, UNIT_AT).ok()?;
         Some(Answer::Done { bytes: bytes.len() as u32, keyframe })
     }
 }
@@ -198,16 +193,16 @@ impl Encoders {
         let stride = frame.plane_stride()[0] as usize;
         let luma = frame.plane_data_mut(0).map_err(failed)?;
         if stride == width {
-            read_exact(memory, &mut luma[..width * height], 0)?;
+            memory::read(memory, &mut luma[..width * height], 0)?;
         } else {
             for (y, row) in luma.chunks_mut(stride).take(height).enumerate() {
-                read_exact(memory, &mut row[..width], (y * width) as u64)?;
+                memory::read(memory, &mut row[..width], (y * width) as u64)?;
             }
         }
         let (across, down) = (width / 2, height / 2);
         let plane = across * down;
         self.chroma.resize(2 * plane, 0);
-        read_exact(memory, &mut self.chroma, (width * height) as u64)?;
+        memory::read(memory, &mut self.chroma, (width * height) as u64)?;
         let (blue, red) = self.chroma.split_at(plane);
         if self.format == gst_video::VideoFormat::Nv12 {
             let stride = frame.plane_stride()[1] as usize;
@@ -258,31 +253,4 @@ impl Stream {
         set_number(&self.encoder, "vbv-buffer-size", rate * frames);
         set_number(&self.encoder, "bitrate", rate);
     }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let _ = self.pipeline.set_state(gst::State::Null);
-    }
-}
-
-fn read_exact(memory: BorrowedFd<'_>, mut out: &mut [u8], mut at: u64) -> io::Result<()> {
-    while !out.is_empty() {
-        let count = pread(memory, &mut *out, at)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        at += count as u64;
-        out = &mut out[count..];
-    }
-    Ok(())
-}
-
-fn write_all(memory: BorrowedFd<'_>, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let count = pwrite(memory, bytes, at)?;
-        at += count as u64;
-        bytes = &bytes[count..];
-    }
-    Ok(())
 }

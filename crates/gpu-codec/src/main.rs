@@ -9,6 +9,7 @@
 mod decode;
 mod elements;
 mod encode;
+mod memory;
 mod sandbox;
 mod stream;
 mod units;

@@ -1,15 +1,44 @@
-//! Beside main.rs: the streams of a codec process, and the bound on them. Knows sizes; never what
-//! codes them.
+//! Beside main.rs: the streams of a codec process, the bound on them, and the pipeline that each
+//! has. Knows sizes and elements; never which element codes.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
+use gstreamer as gst;
+use gstreamer::prelude::*;
 use thinc_gpu_video::fits;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_BYTES_MAX};
 use thinc_region::Size;
 
 /// 32 Mi: luma samples of all streams at a time, sixteen of 1920 × 1080.
 const SAMPLES_MAX: u64 = 32 * 1024 * 1024;
+
+/// 800 ms: longest time for one frame, less than the 1 s that is waited for an answer.
+pub(crate) const FRAME_WAIT: gst::ClockTime = gst::ClockTime::from_mseconds(800);
+
+/// Elements that are linked. Dropped, it ends.
+pub(crate) struct Pipeline(gst::Pipeline);
+
+impl Pipeline {
+    /// Of elements in the order of the data.
+    pub(crate) fn of(elements: &[&gst::Element]) -> Option<Pipeline> {
+        let pipeline = gst::Pipeline::new();
+        pipeline.add_many(elements).ok()?;
+        gst::Element::link_many(elements).ok()?;
+        Some(Pipeline(pipeline))
+    }
+
+    /// Data flows from now on.
+    pub(crate) fn play(&self) -> Option<()> {
+        self.0.set_state(gst::State::Playing).ok().map(drop)
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        let _ = self.0.set_state(gst::State::Null);
+    }
+}
 
 /// Makes coders of streams.
 pub(crate) trait Coder {
