@@ -122,17 +122,16 @@ end_lanes() {
 # -------------------------------------------------------------------------------------------------
 # cargo's tests
 
-# Three sets of packages, each compiled once. The programs and what is tested with them, as they are
-# published; the end-to-end tests, which use the programs from outside; all others, with features
-# that no program has: rules of the queue that can be switched off, encoders that are optional.
-cargo_set() { # programs|end-to-end|libraries: sets "selection"
+# Two sets of packages, each compiled once. The programs and what is tested with them, as they are
+# published; and all others, with features that no program has: rules of the queue that can be
+# switched off, encoders that are optional.
+cargo_set() { # programs|libraries: sets "selection"
     selection=("${locked[@]}" --release)
     case $1 in
     programs) selection+=("${with_programs[@]}") ;;
-    end-to-end) selection+=(-p thinc-e2e) ;;
     libraries)
-        selection+=(--workspace "${with_programs[@]/#-p/--exclude}" --exclude thinc-e2e
-            --features thinc-h264/x264)
+        selection+=(--workspace "${with_programs[@]/#-p/--exclude}"
+            --features "thinc-h264/x264 thinc-h264/openh264 thinc-h264/decoder thinc-video/shrink")
         ;;
     esac
 }
@@ -151,10 +150,18 @@ build_tests() { # SET
     [[ -s target/tests/$1 ]]
 }
 
-# Runs the test programs of a set, each in its package's folder, as cargo does. Not by cargo: it
+# Moves the test programs of the package in FOLDER from a list to another one.
+move_tests() { # FROM FOLDER TO
+    awk -v folder="$root/$2" '$1 == folder' "target/tests/$1" >"target/tests/$3"
+    awk -v folder="$root/$2" '$1 != folder' "target/tests/$1" >"target/tests/$1.rest"
+    mv "target/tests/$1.rest" "target/tests/$1"
+    [[ -s target/tests/$3 ]]
+}
+
+# Runs the test programs of a list, each in its package's folder, as cargo does. Not by cargo: it
 # would wait for the lock of the target folder, in which another lane compiles.
 # Documentation has no examples that run, so there are no doc tests.
-run_tests() { # SET [THREADS [WORD]]: threads in each program; only programs with WORD in their name
+run_tests() { # LIST [THREADS [WORD]]: threads in each program; only those with WORD in their name
     local threads=${2:-$(nproc)} word=${3:-} folder program status=0 before
     while read -r folder program; do
         [[ ${program##*/} == *"$word"* ]] || continue
@@ -198,8 +205,12 @@ test_programs() {
     run_tests programs $(($(nproc) * 2))
 }
 test_libraries() {
+    local status=0
     build_tests libraries
-    run_tests libraries
+    run_tests libraries || status=1
+    [[ -s target/tests/broker ]] || build_tests_with_programs
+    run_tests broker || status=1
+    return $status
 }
 test_end_to_end() {
     [[ -s target/tests/end-to-end ]] || build_tests_with_programs
@@ -267,7 +278,9 @@ build_pebble() {
 # What the waiting lane runs, so that it never waits for a compiler of the other lane.
 build_tests_with_programs() {
     build_tests programs
-    build_tests end-to-end
+    # The end-to-end tests run by themselves, and the broker's beside those of libraries.
+    move_tests programs tests end-to-end
+    move_tests programs crates/broker broker
     build_manuals
     build_notices
     build_pebble
