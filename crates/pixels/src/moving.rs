@@ -6,9 +6,10 @@
 //!
 //! What rests may be read. A cell that stood still lately holds a glyph, a menu or a list that has
 //! just appeared. In a cell that moves, an edge that stays while its cell changes is of text in
-//! front of what moves. The silhouette of something that moves has edges too, also on a plain
-//! ground, but in another place each time; and beside them pixels that differ a little from each
-//! other, as lit surfaces do and glyphs do not.
+//! front of what moves, and a plain ground that was not there in the frame before is a menu's. The
+//! silhouette of something that moves has edges too, also on a plain ground, but in another place
+//! each time, and most of that ground was there before; and beside them pixels that differ a little
+//! from each other, as lit surfaces do and glyphs seldom do.
 
 use thinc_region::{Rect, Region};
 
@@ -33,6 +34,14 @@ const EQUAL: (u32, u32) = (1, 3);
 const SHADED: (u32, u32) = (2, 1);
 /// The same where an edge was in the frame before and is elsewhere now.
 const SHADED_MOVING: (u32, u32) = (1, 2);
+/// A fourth of a cell: with fewer pixels of a colour, or equal pairs, it has no plain ground. Bold
+/// or blurred text of 12 pixels leaves a third.
+const GROUND: u32 = 4;
+/// Three fourths of its pixels: if so many are new, the ground is.
+const GROUND_NEW: (u32, u32) = (3, 4);
+/// Of the ground's colour in the cells around, of each fourth row: if so many were there, something
+/// has moved off it.
+const GROUND_AROUND: usize = 32;
 /// 16 Ki pixels, as in `motion.rs`: if fewer are found elsewhere, that may be by chance.
 const SCROLLED_MIN: u64 = 16 * 1024;
 /// 8 plans: what was scrolled shortly before is scrolled again.
@@ -236,10 +245,53 @@ impl Edges {
     }
 }
 
+/// The colour of a cell's plain ground that was not there in the frame before. A ground that fades
+/// from frame to frame is no new one.
+fn new_ground<'a>(
+    cell: &Rect,
+    snapshot: &Snapshot,
+    old: &impl Fn(i32, i32, i32) -> &'a [u32],
+) -> Option<u32> {
+    // Of more than half of the equal pairs, if any colour is.
+    let (mut ground, mut votes) = (0, 0u32);
+    for row in snapshot.rows(cell) {
+        for pair in row.windows(2).filter(|pair| (pair[0] ^ pair[1]) & RGB == 0) {
+            match (pair[0] ^ ground) & RGB {
+                0 => votes += 1,
+                _ if votes > 0 => votes -= 1,
+                _ => (ground, votes) = (pair[0], 1),
+            }
+        }
+    }
+    let is_ground = |pixel: u32| (pixel ^ ground) & RGB == 0;
+    let is_far = |pixel: u32| {
+        let channels = pixel.to_le_bytes().into_iter().zip(ground.to_le_bytes());
+        channels.take(3).any(|(a, b)| a.abs_diff(b) >= EDGE)
+    };
+    let (mut all, mut new) = (0, 0);
+    for (y, row) in (cell.y1..).zip(snapshot.rows(cell)) {
+        let old = old(cell.x1, cell.x2, y);
+        for (x, _) in row.iter().enumerate().filter(|(_, pixel)| is_ground(**pixel)) {
+            all += 1;
+            let beside = old[if x > 0 { x - 1 } else { (x + 1).min(old.len() - 1) }];
+            new += u32::from(is_far(old[x]) || (old[x] ^ beside) & RGB != 0 && !is_ground(old[x]));
+        }
+    }
+    let is_new = new * GROUND_NEW.1 >= all * GROUND_NEW.0;
+    (is_new && all * GROUND >= cell.area() as u32).then_some(ground)
+}
+
 impl Pairs {
+    fn equal(&self) -> u32 {
+        self.all - self.shaded - self.edges
+    }
+
+    fn has_ground(&self) -> bool {
+        self.equal() * GROUND >= self.all
+    }
+
     fn is_text(&self, shaded: (u32, u32)) -> bool {
-        let equal = self.all - self.shaded - self.edges;
-        let is_plain = equal * EQUAL.1 > self.all * EQUAL.0;
+        let is_plain = self.equal() * EQUAL.1 > self.all * EQUAL.0;
         self.edges > 0 && is_plain && self.shaded * shaded.1 < self.edges * shaded.0
     }
 }
@@ -294,7 +346,10 @@ impl MovingCells {
             }
             let index = self.index(&cell);
             if is_shifted(&cell) {
-                // The shadow's pixels are not those of the frame before.
+                // The shadow's pixels are not those of the frame before: nothing is known to rest.
+                let (mut edges, mut pairs) = (Edges::default(), Pairs::default());
+                edges.find(snapshot.rows(&cell), &mut pairs);
+                self.ground_appears(&cell, (&edges, &pairs), snapshot, old);
                 self.cells[index] = Cell::Exact;
                 continue;
             }
@@ -355,7 +410,7 @@ impl MovingCells {
             let rows = (cell.y1..cell.y2).map(|y| old(cell.x1, cell.x2, y));
             before.find(rows, &mut Pairs::default());
         }
-        let mut most = 0;
+        let (mut most, mut moved) = (0, 0);
         for (y, new) in snapshot.rows(cell).enumerate() {
             let old = old(cell.x1, cell.x2, cell.y1 + y as i32);
             let resting = &mut self.resting[first + y * stride..][..width];
@@ -367,12 +422,24 @@ impl MovingCells {
                 // silhouette it comes and goes.
                 let rests = (*plans + 2 * edge).saturating_sub(1).min(RESTING_MIN);
                 let rests = rests.max(before * RESTING_MIN);
-                *plans = if (new ^ old) & RGB == 0 { rests } else { 0 };
+                let is_same = (new ^ old) & RGB == 0;
+                *plans = if is_same { rests } else { 0 };
                 most = most.max(*plans * edge);
+                moved |= u8::from(!is_same) & edge;
             }
         }
-        if smooth || most >= RESTING_MIN || !pairs.is_text(SHADED) {
-            return smooth || most < RESTING_MIN;
+        if smooth {
+            return true;
+        }
+        if self.ground_appears(cell, (&edges, &pairs), snapshot, old) {
+            return false;
+        }
+        // Where no edge has moved, the shadow had forgotten the cell, or only its ground moves.
+        if most >= RESTING_MIN || moved == 0 {
+            return false;
+        }
+        if !pairs.is_text(SHADED) {
+            return true;
         }
         // A cell that had an edge in the frame before: that of something shaded has moved.
         if rested || pairs.is_text(SHADED_MOVING) {
@@ -382,6 +449,50 @@ impl MovingCells {
         let rows = (cell.y1..cell.y2).map(|y| old(cell.x1, cell.x2, y));
         Edges::default().find(rows, &mut pairs_before);
         pairs_before.edges > 0
+    }
+
+    /// A plain ground has appeared in a cell, and not because something has moved off it: that of a
+    /// menu or a list. What is on it rests from now on, until it moves.
+    fn ground_appears<'a>(
+        &mut self,
+        cell: &Rect,
+        (edges, pairs): (&Edges, &Pairs),
+        snapshot: &Snapshot,
+        old: &impl Fn(i32, i32, i32) -> &'a [u32],
+    ) -> bool {
+        let ground = pairs.has_ground().then(|| new_ground(cell, snapshot, old)).flatten();
+        if ground.is_none_or(|ground| self.is_around(cell, ground, snapshot, old)) {
+            return false;
+        }
+        let (stride, width) = (self.area.width() as usize, cell.width() as usize);
+        let first = (cell.y1 - self.area.y1) as usize * stride + (cell.x1 - self.area.x1) as usize;
+        for (y, edges) in edges.0[..cell.height() as usize].iter().enumerate() {
+            let resting = &mut self.resting[first + y * stride..][..width];
+            resting.iter_mut().zip(edges).for_each(|(plans, edge)| *plans = edge * RESTING_MIN);
+        }
+        true
+    }
+
+    /// A colour was in the cells around this one in the frame before: something has moved off it.
+    fn is_around<'a>(
+        &self,
+        cell: &Rect,
+        color: u32,
+        snapshot: &Snapshot,
+        old: &impl Fn(i32, i32, i32) -> &'a [u32],
+    ) -> bool {
+        let mut pixels = 0;
+        for (dx, dy) in (-1..=1).flat_map(|dy| (-1..=1).map(move |dx| (dx, dy))) {
+            let beside = cell.translate(dx * CELL, dy * CELL).intersect(&self.area);
+            if (dx, dy) == (0, 0) || beside.is_empty() || !snapshot.contains(&beside) {
+                continue;
+            }
+            for y in (beside.y1..beside.y2).step_by(4) {
+                let row = old(beside.x1, beside.x2, y);
+                pixels += row.iter().filter(|&&pixel| (pixel ^ color) & RGB == 0).count();
+            }
+        }
+        pixels >= GROUND_AROUND
     }
 
     /// Joins moving cells to few rectangles, with smooth cells between them.
