@@ -43,7 +43,7 @@ packages_test=(
     "nodejs|node" "npm|npm" "shellcheck|shellcheck" "clang-format|clang-format" "openssl|openssl"
     iproute2 procps util-linux iputils-ping iperf3 tcpdump
     openssh-client "openssh-server|/usr/sbin/sshd"
-    x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
+    x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0 ibus ibus-anthy libpam-oath
     libsdl2-2.0-0 nginx-light caddy apache2-bin
     libgl1 libglx-mesa0 libgl1-mesa-dri
     gstreamer1.0-plugins-base gstreamer1.0-plugins-bad

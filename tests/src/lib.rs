@@ -42,6 +42,27 @@ pub struct Desktop {
     name: String,
 }
 
+/// A rectangle of the screen with text, which is compared while others change.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// For errors.
+    pub name: String,
+    /// Its left and upper edge.
+    pub x: usize,
+    /// See `x`.
+    pub y: usize,
+    /// Its size.
+    pub width: usize,
+    /// See `width`.
+    pub height: usize,
+    /// The colour of its text, if that is in front of what moves: then its opaque pixels count.
+    /// Otherwise those that differ by an edge from the colour that most pixels have.
+    pub color: Option<u32>,
+}
+
+/// 24 levels in a channel, as in thinc-pixels: what differs by less is no text.
+const EDGE: u8 = 24;
+
 /// Pixels, row by row, `0xRRGGBB`.
 #[derive(PartialEq, Eq)]
 pub struct Image {
@@ -123,11 +144,16 @@ impl Desktop {
 
     /// Another viewer, with these options.
     pub fn another_viewer_with(&self, options: &[&str]) -> Result<Headless, Error> {
+        self.another_viewer_by(Command::new(binary("thinc-view")?), options)
+    }
+
+    /// The same by this command, which runs `thinc-view`.
+    pub fn another_viewer_by(&self, viewer: Command, options: &[&str]) -> Result<Headless, Error> {
         let output = Command::new(binary("thinc")?).args(["link", &self.session.name]).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
-        Headless::start_with(String::from_utf8(output.stdout)?.trim(), options)
+        Headless::start_by(viewer, String::from_utf8(output.stdout)?.trim(), options)
     }
 
     /// Runs `action` with another viewer in place of this one.
@@ -292,6 +318,53 @@ impl Desktop {
         result
     }
 
+    /// Compares the text of these parts while the applications go on. What is the same before and
+    /// after the viewer was read must be what it shows; a part that has just changed is read again.
+    ///
+    /// # Errors
+    /// Text differs, or never stays for as long as the viewer is read; where both images were
+    /// written.
+    pub fn assert_text_exact(&mut self, parts: &[Part], when: &str) -> Result<(), Error> {
+        let begun = std::time::Instant::now();
+        let mut parts: Vec<&Part> = parts.iter().collect();
+        while !parts.is_empty() {
+            let screen = self.screen()?;
+            self.viewer.say("barrier")?;
+            let (view, after) = (self.view()?, self.screen()?);
+            let mut changed = Vec::new();
+            for part in parts {
+                let text = screen.text(part)?;
+                if after.text(part)? != text || after.pixels_at(&text) != screen.pixels_at(&text) {
+                    changed.push(part);
+                    continue;
+                }
+                let differs = |&&at: &&usize| screen.pixels[at] != view.pixels[at];
+                let differing: Vec<usize> = text.iter().filter(differs).copied().collect();
+                let Some(&first) = differing.first() else { continue };
+                let folder = self.write_both(&screen, &view)?;
+                return Err(format!(
+                    "{}, {when}: {} of {} pixels of {} differ; first at ({}, {}): screen {:06x}, \
+                     view {:06x}; both images are in {}",
+                    self.name,
+                    differing.len(),
+                    text.len(),
+                    part.name,
+                    first % screen.width,
+                    first / screen.width,
+                    screen.pixels[first],
+                    view.pixels[first],
+                    folder.display()
+                )
+                .into());
+            }
+            parts = changed;
+            if begun.elapsed() > EVENT_TIMEOUT {
+                return Err(format!("{}, {when}: never at rest: {parts:?}", self.name).into());
+            }
+        }
+        Ok(())
+    }
+
     fn compare(&mut self, when: &str) -> Result<(), Error> {
         // Earlier requests of the stopped applications may still be in the X server's sockets: it
         // has handled them when the screen is the same before and after the viewer was drained and
@@ -308,13 +381,19 @@ impl Desktop {
             (self.screen().ok()? == screen).then_some((screen, view))
         })?;
         let Some(difference) = screen.difference(&view) else { return Ok(()) };
-        let folder = std::env::temp_dir().join("thinc-e2e-failures");
-        fs::create_dir_all(&folder)?;
-        for (image, kind) in [(&screen, "screen"), (&view, "view")] {
-            image.write_png(&folder.join(format!("{}-{kind}.png", self.name)))?;
-        }
+        let folder = self.write_both(&screen, &view)?;
         Err(format!("{}, {when}: {difference}; both images are in {}", self.name, folder.display())
             .into())
+    }
+
+    /// Writes what differs; returns the folder.
+    fn write_both(&self, screen: &Image, view: &Image) -> Result<PathBuf, Error> {
+        let folder = std::env::temp_dir().join("thinc-e2e-failures");
+        fs::create_dir_all(&folder)?;
+        for (image, kind) in [(screen, "screen"), (view, "view")] {
+            image.write_png(&folder.join(format!("{}-{kind}.png", self.name)))?;
+        }
+        Ok(folder)
     }
 }
 
@@ -353,6 +432,34 @@ impl Image {
             self.pixels.iter().flat_map(|p| [(p >> 16) as u8, (p >> 8) as u8, *p as u8]).collect();
         encoder.write_header()?.write_image_data(&bytes)?;
         Ok(())
+    }
+
+    /// Where the pixels of a part's text are, as indices of `pixels`.
+    ///
+    /// # Errors
+    /// The part is not all in the image.
+    pub fn text(&self, part: &Part) -> Result<Vec<usize>, Error> {
+        let &Part { x, y, width, height, color, .. } = part;
+        if x + width > self.width || y + height > self.height {
+            return Err(format!("{part:?} is not in {}x{}", self.width, self.height).into());
+        }
+        let places = (y..y + height).flat_map(|y| (x..x + width).map(move |x| y * self.width + x));
+        if let Some(color) = color {
+            return Ok(places.filter(|&at| self.pixels[at] == color).collect());
+        }
+        let mut counts = std::collections::HashMap::new();
+        places.clone().for_each(|at| *counts.entry(self.pixels[at]).or_insert(0) += 1);
+        let ground = counts.iter().max_by_key(|(color, count)| (**count, **color));
+        let ground = ground.map_or(0, |(color, _)| *color).to_le_bytes();
+        let is_text = |&at: &usize| {
+            let channels = self.pixels[at].to_le_bytes().into_iter().zip(ground);
+            channels.into_iter().any(|(a, b)| a.abs_diff(b) >= EDGE)
+        };
+        Ok(places.filter(is_text).collect())
+    }
+
+    fn pixels_at(&self, places: &[usize]) -> Vec<u32> {
+        places.iter().map(|&at| self.pixels[at]).collect()
     }
 
     /// Number of different colours, up to 1000; a meaningful image has more than one.
