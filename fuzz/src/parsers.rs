@@ -31,7 +31,8 @@ use thinc_protocol::sound::{
     SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
 };
 use thinc_protocol::video::{
-    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameCodec, FrameData, SampleLayout, Source, VideoCommand,
+    VideoStatus,
 };
 use thinc_protocol::viewer::{CacheOffer, Early, Input, InputEvent, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -238,6 +239,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::PictureQuality(PictureQuality::Low),
         ViewerMessage::ExactFrame,
         ViewerMessage::Stereo(true),
+        ViewerMessage::VideoCodecs(4),
         ViewerMessage::Share(Share {
             request: 1,
             action: ShareAction::Invite(Invite {
@@ -388,8 +390,8 @@ pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
             source: source(64, 36),
             place: Rect::at(-10, 4, 50, 40),
         },
-        next(3, 1_000, FrameData::Coded { keyframe: true, data: &[0, 0, 0, 1, 0x65, 0x88] }),
-        next(3, 2_000, FrameData::Coded { keyframe: false, data: &[1, 0, 0, 1, 0x41] }),
+        next(3, 1_000, FrameData::h264(true, &[0, 0, 0, 1, 0x65, 0x88])),
+        next(3, 2_000, FrameData::h264(false, &[1, 0, 0, 1, 0x41])),
         VideoCommand::Init {
             id: 4,
             codec: Codec::None,
@@ -405,12 +407,13 @@ pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
             source: source(32, 16),
             place: Rect::at(0, 0, 32, 16),
         },
-        next(5, 3_000, FrameData::Coded { keyframe: true, data: &[7, 0, 0, 1, 0x65] }),
+        next(5, 3_000, FrameData::h264(true, &[7, 0, 0, 1, 0x65])),
         next(5, 3_500, FrameData::Pixels { data: &[0x60; 32 * 16 * 4] }),
         VideoCommand::Move { id: 3, x: 2, y: -3 },
         VideoCommand::PlaceSize { id: 3, size: Size { width: 40, height: 64 } },
         VideoCommand::SourceSize { id: 3, source: source(32, 32) },
-        next(3, 4_000, FrameData::Coded { keyframe: true, data: &[3, 0, 0, 1, 0x65] }),
+        next(3, 4_000, FrameData::h264(true, &[3, 0, 0, 1, 0x65])),
+        next(3, 4_500, FrameData::Coded { keyframe: Some(FrameCodec::Av1), data: &[0x12, 0] }),
         VideoCommand::End { id: 3 },
     ]
 }

@@ -200,7 +200,7 @@ impl Shell {
             let data = &[0x55; 9];
             let picture = match coding {
                 Coding::Plain => FrameData::Plain { layout: SampleLayout::Yuv420, data },
-                Coding::H264 { keyframe, .. } => FrameData::Coded { keyframe, data },
+                Coding::H264 { keyframe, .. } => FrameData::h264(keyframe, data),
             };
             let mut commands = Commands::default();
             let next = VideoCommand::Next { id, time, clip: job.region.clone(), frame: picture };

@@ -333,20 +333,73 @@ fn a_video_is_encoded_on_a_gpu_and_goes_on_without_it() -> Outcome {
         assert!(begun.elapsed() < EVENT_TIMEOUT, "the viewer is told of no encoder");
         until_shown(&mut desktop, "shown", 4, || player.play())?;
     }
-    let codec = |desktop: &Desktop| {
-        let session = desktop.session.pid("session").ok()?;
-        descendants(session).into_iter().find(|&id| {
-            let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-            "thinc-gpu-codec".starts_with(name.trim()) && id != session
-        })
-    };
-    let process = codec(&desktop).ok_or("no process encodes")?;
+    let [process] = codecs(&desktop)?[..] else { return Err("one process encodes".into()) };
     until_shown(&mut desktop, "shown", 20, || player.play())?;
     Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
     until_shown(&mut desktop, "shown", 20, || player.play())?;
     assert!(!says(&mut desktop)?, "the viewer is told that it is gone");
     until_exact(&mut desktop)?;
     desktop.assert_identical("once it rests")
+}
+
+/// The session's processes that encode on a GPU.
+fn codecs(desktop: &Desktop) -> Result<Vec<u32>, Error> {
+    let session = desktop.session.pid("session")?;
+    let is_codec = |&id: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        !name.is_empty() && "thinc-gpu-codec".starts_with(name.trim()) && id != session
+    };
+    Ok(descendants(session).into_iter().filter(is_codec).collect())
+}
+
+/// libaom in the place of both GPUs. A viewer that decodes only H.264 watches beside it.
+#[test]
+fn a_video_is_av1_for_a_viewer_that_decodes_it_and_goes_on_without_it() -> Outcome {
+    let mut thinc = Command::new(binary("thinc")?);
+    thinc
+        .env("GST_PLUGIN_PATH", binary("thinc")?.with_file_name("examples"))
+        .env("THINC_VIDEO_ELEMENTS", "openh264/openh264enc,aom/av1dec,stub/goodav1enc");
+    let session = Session::start_by(
+        thinc,
+        "127.0.0.1:0",
+        ("video-av1", SIZE),
+        &["--video", "h264"],
+        &["sleep", "infinity"],
+    )?;
+    let mut desktop = Desktop::of(session, "video-av1")?;
+    desktop.viewer = desktop.another_viewer_with(&["--decoder", "software"])?;
+    let mut viewer = Command::new(binary("thinc-view")?);
+    viewer.env("THINC_VIDEO_ELEMENTS", "openh264/openh264dec,aom/av1dec");
+    let mut av1 = desktop.another_viewer_by(viewer, &[])?;
+    let mut player = Player::new(&desktop)?;
+    let menu = (220, 160, 180, 120);
+    player.open_menu(menu)?;
+    let decoder = |desktop: &mut Desktop| -> Result<String, Error> {
+        Ok(desktop.stats()?["video"]["decoder"].as_str().unwrap_or_default().to_owned())
+    };
+    desktop.with_viewer(&mut av1, |desktop| {
+        let begun = Instant::now();
+        while !decoder(desktop)?.starts_with("av1dec: ") {
+            assert!(begun.elapsed() < EVENT_TIMEOUT, "it is never AV1: {}", decoder(desktop)?);
+            until_shown(desktop, "shown", 4, || player.play())?;
+        }
+        until_shown(desktop, "shown", 20, || player.play())?;
+        let (screen, view) = (desktop.screen()?, desktop.view()?);
+        assert!(part(&screen, menu).eq(part(&view, menu)), "the menu is exact");
+        let line = desktop.stats()?["graphics"].as_str().unwrap_or_default().to_owned();
+        assert!(line.contains("videos are encoded by goodav1enc: "), "{line}");
+        // One for each codec: both viewers have their own streams.
+        for process in codecs(desktop)? {
+            Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
+        }
+        until_shown(desktop, "shown", 20, || player.play())?;
+        assert!(!decoder(desktop)?.starts_with("av1dec: "), "the library encodes H.264");
+        until_exact(desktop)?;
+        desktop.assert_identical("once it rests")
+    })?;
+    assert_eq!(decoder(&mut desktop)?, "openh264");
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("the other viewer")
 }
 
 #[test]

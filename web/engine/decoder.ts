@@ -114,7 +114,7 @@ interface Exports extends MemoryExports, EventExports, FileExports, AttemptExpor
   viewer_takes_stereo(): number;
   viewer_has_seen_stereo(): number;
   viewer_opening(opening: number): void;
-  viewer_h264(supported: number): void;
+  viewer_codecs(codecs: number): void;
   viewer_datagrams(supported: number): void;
   viewer_video(): number;
   viewer_video_at(): number;
@@ -178,12 +178,16 @@ export type VideoTask =
   | EncodedFrame
   | { type: "end"; stream: number };
 
+export type VideoCodec = "h264" | "av1";
+/** By their numbers in the protocol. */
+const VIDEO_CODECS: readonly (VideoCodec | undefined)[] = [undefined, "h264", "av1"];
+
 export interface EncodedFrame {
   type: "frame";
   stream: number;
   serial: number;
-  /** It refers to no other frame. */
-  keyframe: boolean;
+  /** For a frame that refers to no other: the codec of it, and of those after it. */
+  keyframe: VideoCodec | undefined;
   size: Size;
   /** One access unit; a view that the next call invalidates. */
   data: Uint8Array<ArrayBuffer>;
@@ -544,9 +548,11 @@ export class Decoder {
     this.calls.viewer_opening(["reconnects", "opens", "takes over", "joins"].indexOf(opening));
   }
 
-  /** Whether this browser decodes H.264; before `open`. */
-  h264(supported: boolean): void {
-    this.calls.viewer_h264(Number(supported));
+  /** What this browser decodes: H.264 before `open`, others at any time. */
+  codecs(decoded: Iterable<VideoCodec>): void {
+    let bits = 0;
+    for (const codec of decoded) bits |= 1 << VIDEO_CODECS.indexOf(codec);
+    this.calls.viewer_codecs(bits);
   }
 
   /** Whether the connection has datagrams; before `open`. */
@@ -569,7 +575,7 @@ export class Decoder {
           type: "frame",
           stream,
           serial: b,
-          keyframe: c !== 0,
+          keyframe: VIDEO_CODECS[c],
           size: { width: d, height: e },
           data,
         };

@@ -5,35 +5,64 @@
 // protocol.
 
 import type { Size } from "../display/view";
-import { ChromaLayout, type Decoder, type EncodedFrame, type VideoTask } from "./decoder";
+import {
+  ChromaLayout,
+  type Decoder,
+  type EncodedFrame,
+  type VideoCodec,
+  type VideoTask,
+} from "./decoder";
 import { nowUs } from "./messages";
 
 /** Calls viewer-core, and sends its output. */
 type WithDecoder = <T>(call: (decoder: Decoder) => T) => T | undefined;
 
-/** A decoder that has not decoded a frame of 16 × 16 pixels after this time is useless. */
+/** A decoder that has not decoded the frames of its trial, or one of AV1, after this time fails. */
 const TRIAL_MS_MAX = 2_000;
 /**
  * 16 Mi: luma samples of one frame of each stream, added up; two of 3840 × 2160. A decoder keeps
  * several frames.
  */
 const SAMPLES_MAX = 16 * 1024 * 1024;
-/** Constrained baseline. */
-const PROFILE = "avc1.42E0";
 /**
- * Levels of H.264 by the macroblocks of a frame (ITU-T H.264, table A-1), as the last byte of a
- * codec string.
+ * Levels of H.264 (constrained baseline) by the macroblocks of a frame (ITU-T H.264, table A-1),
+ * in codec strings.
  */
-const LEVELS = [
-  [3600, "1F"], // 3.1: 1280 × 720
-  [8192, "28"], // 4: 1920 × 1088
-  [36864, "33"], // 5.1: 4096 × 2304
+const H264_LEVELS = [
+  [3600, "avc1.42E01F"], // 3.1: 1280 × 720
+  [8192, "avc1.42E028"], // 4: 1920 × 1088
+  [36864, "avc1.42E033"], // 5.1: 4096 × 2304
 ] as const;
+/** Levels of AV1 (main profile, 8 bits) by the samples of a frame (its specification, A.3). */
+const AV1_LEVELS = [
+  [1_065_024, "av01.0.05M.08"], // 3.1: 1280 × 720
+  [2_359_296, "av01.0.09M.08"], // 4.1: 1920 × 1080
+  [8_912_896, "av01.0.13M.08"], // 5.1: 3840 × 2160
+] as const;
+interface Trial {
+  size: Size;
+  /** A gray keyframe, and frames that refer to it. */
+  frames: readonly string[];
+}
 /**
- * A gray keyframe, made by `ffmpeg -f lavfi -i color=gray:size=16x16 -frames:v 1 -profile:v
- * baseline`, without its SEI.
+ * Made by `ffmpeg -f lavfi -i color=gray:size=…`; H.264 with `-profile:v baseline` and without its
+ * SEI, AV1 with `-c:v libaom-av1 -usage realtime -lag-in-frames 0 -still-picture 0 -f obu`.
  */
-const GRAY_KEYFRAME = "AAAAAWdCwAqmEXsBEAAAAwAQAAADACDxImEYAAAAAWjIQg8sgAAAAWWIggK+TFAAEC3A";
+const TRIALS: Record<VideoCodec, Trial> = {
+  h264: {
+    size: { width: 16, height: 16 },
+    frames: ["AAAAAWdCwAqmEXsBEAAAAwAQAAADACDxImEYAAAAAWjIQg8sgAAAAWWIggK+TFAAEC3A"],
+  },
+  av1: {
+    size: { width: 256, height: 256 },
+    frames: [
+      "EgAKCwAAAAO///m18gCAMiEQAIQAAgggiAAAwbTQwU31EIlEJ2c+pBAnAIIuW+OVIX4=",
+      "EgAyFzADgID9+AaQABZZZYoEEIAAl723g/4w",
+    ],
+  },
+};
+/** So many failures of AV1 in a connection's decoders, and the session sends H.264 again. */
+const AV1_FAILURES_MAX = 2;
 
 /** The pixel formats that viewer-core accepts. Others are in a GPU's memory, or are RGB. */
 const CHROMA_LAYOUTS = new Map<VideoPixelFormat | null, ChromaLayout>([
@@ -43,14 +72,18 @@ const CHROMA_LAYOUTS = new Map<VideoPixelFormat | null, ChromaLayout>([
 
 /** A decoder's configuration for frames of this size; undefined if no level permits it. */
 function configOf(
+  decoded: VideoCodec,
   { width, height }: Size,
   hardwareAcceleration: HardwareAcceleration,
 ): VideoDecoderConfig | undefined {
   const macroblocks = Math.ceil(width / 16) * Math.ceil(height / 16);
-  const level = LEVELS.find(([most]) => macroblocks <= most)?.[1];
-  if (level === undefined) return undefined;
+  const codec =
+    decoded === "h264"
+      ? H264_LEVELS.find(([most]) => macroblocks <= most)?.[1]
+      : AV1_LEVELS.find(([most]) => width * height <= most)?.[1];
+  if (codec === undefined) return undefined;
   return {
-    codec: PROFILE + level,
+    codec,
     codedWidth: width,
     codedHeight: height,
     optimizeForLatency: true,
@@ -59,11 +92,11 @@ function configOf(
 }
 
 /** How this browser decodes frames of this size; undefined if it does not. */
-async function supported(size: Size): Promise<HardwareAcceleration | undefined> {
+async function supported(codec: VideoCodec, size: Size): Promise<HardwareAcceleration | undefined> {
   if (typeof VideoDecoder !== "function") return undefined;
   // The samples are needed in memory: frames that a GPU decoded would have to be read back.
   for (const acceleration of ["prefer-software", "no-preference"] as const) {
-    const config = configOf(size, acceleration);
+    const config = configOf(codec, size, acceleration);
     try {
       if (config !== undefined && (await VideoDecoder.isConfigSupported(config)).supported === true)
         return acceleration;
@@ -74,31 +107,35 @@ async function supported(size: Size): Promise<HardwareAcceleration | undefined> 
   return undefined;
 }
 
-/** Whether this browser decodes H.264 into a pixel format that viewer-core accepts. */
-async function decodesH264(): Promise<boolean> {
-  const acceleration = await supported({ width: 1280, height: 720 });
-  const config = acceleration && configOf({ width: 16, height: 16 }, acceleration);
-  if (config === undefined) return false;
+/** How this browser decodes it into a pixel format that viewer-core accepts; undefined if not. */
+async function tried(codec: VideoCodec): Promise<HardwareAcceleration | undefined> {
+  const trial = TRIALS[codec];
+  const acceleration = await supported(codec, { width: 1280, height: 720 });
+  const config = acceleration && configOf(codec, trial.size, acceleration);
+  if (config === undefined) return undefined;
   let decoder: VideoDecoder | undefined;
-  const format = new Promise<VideoPixelFormat | null>((resolve) => {
+  // Each frame must come without the next one, and without a flush: so it is in a stream.
+  const decoded = new Promise<boolean>((resolve) => {
+    let left = trial.frames.length;
     const output = (frame: VideoFrame) => {
-      resolve(frame.format);
+      left -= 1;
+      const fits = CHROMA_LAYOUTS.has(frame.format);
       frame.close();
+      if (left === 0 || !fits) resolve(fits);
     };
-    decoder = new VideoDecoder({ output, error: () => resolve(null) });
+    decoder = new VideoDecoder({ output, error: () => resolve(false) });
     decoder.configure(config);
-    const data = Uint8Array.from(atob(GRAY_KEYFRAME), (character) => character.charCodeAt(0));
-    decoder.decode(new EncodedVideoChunk({ type: "key", timestamp: 0, data }));
-    decoder.flush().then(
-      () => resolve(null),
-      () => resolve(null),
-    );
-    setTimeout(() => resolve(null), TRIAL_MS_MAX);
+    trial.frames.forEach((text, timestamp) => {
+      const data = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+      const type = timestamp === 0 ? "key" : "delta";
+      decoder?.decode(new EncodedVideoChunk({ type, timestamp, data }));
+    });
+    setTimeout(() => resolve(false), TRIAL_MS_MAX);
   });
   try {
-    return CHROMA_LAYOUTS.has(await format);
+    return (await decoded) ? acceleration : undefined;
   } catch {
-    return false;
+    return undefined;
   } finally {
     if (decoder !== undefined && decoder.state !== "closed") decoder.close();
   }
@@ -124,11 +161,16 @@ class VideoDecoders {
   /** Settles when the last of them is copied. */
   private copying: Promise<void> | undefined;
   private closed = false;
+  private av1Failures = 0;
 
   /** `previousCopy`: what `close` of the last connection's decoders returned. */
   constructor(
     private readonly withDecoder: WithDecoder,
     private readonly previousCopy: Promise<void> | undefined,
+    /** What this browser decodes, and how. */
+    private readonly codecs: ReadonlyMap<VideoCodec, HardwareAcceleration>,
+    /** AV1 is decoded no longer. */
+    private readonly withoutAv1: () => void,
   ) {}
 
   take(task: VideoTask): void {
@@ -180,12 +222,14 @@ class VideoDecoders {
     const stream: Stream = new Stream(size, {
       decoded: (frame, { serial, size }) => this.show({ stream: number, serial, size, frame }),
       failed: (serial) => this.failed(serial),
+      av1: () => this.codecs.get("av1"),
+      av1Failed: () => this.av1Failed(),
       fits: (size) => this.samples(stream) + size.width * size.height <= SAMPLES_MAX,
     });
     this.streams.set(number, stream);
     const fits = () => this.samples(stream) + stream.samples <= SAMPLES_MAX;
     if (!fits()) await Promise.all(this.ending.values());
-    if (fits()) stream.acceleration = await supported(size);
+    if (fits()) stream.acceleration = await supported("h264", size);
     if (this.streams.get(number) !== stream) return;
     const ready = stream.acceleration !== undefined;
     if (!ready) this.streams.delete(number);
@@ -197,6 +241,11 @@ class VideoDecoders {
     let sum = 0;
     for (const stream of this.all()) if (stream !== but) sum += stream.samples;
     return sum;
+  }
+
+  private av1Failed(): void {
+    this.av1Failures += 1;
+    if (this.av1Failures === AV1_FAILURES_MAX && !this.closed) this.withoutAv1();
   }
 
   private failed(serial: number): void {
@@ -232,6 +281,12 @@ class VideoDecoders {
     const chroma = CHROMA_LAYOUTS.get(frame.format);
     const { visibleRect } = frame;
     if (chroma === undefined || visibleRect === null) {
+      if (this.streams.get(stream)?.codec === "av1") {
+        // H.264 may be decoded to another format.
+        this.av1Failures = AV1_FAILURES_MAX - 1;
+        this.av1Failed();
+        return this.failed(serial);
+      }
       this.streams.get(stream)?.close();
       this.streams.delete(stream);
       this.withDecoder((decoder) => decoder.videoReady(stream, false));
@@ -269,17 +324,25 @@ class VideoDecoders {
 interface StreamOptions {
   decoded(frame: VideoFrame, info: { serial: number; size: Size }): void;
   failed(serial: number): void;
+  /** How AV1 is decoded; undefined if it is not. */
+  av1(): HardwareAcceleration | undefined;
+  /** The browser's decoder of AV1 has reported an error, or returns nothing. */
+  av1Failed(): void;
   /** Whether frames of this size fit beside those of the other streams. */
   fits(size: Size): boolean;
 }
 
 /** One stream's decoder; after an error, the next keyframe starts a new one. */
 class Stream {
-  /** Undefined while unknown, and if nothing decodes it. */
+  /** Of H.264; undefined while unknown, and if nothing decodes it. */
   acceleration: HardwareAcceleration | undefined;
+  /** Of the newest keyframe. */
+  codec: VideoCodec = "h264";
   private decoder: VideoDecoder | undefined;
   /** Frames in the decoder, in the order of its output. */
   private pending: { serial: number; size: Size }[] = [];
+  /** Runs while the oldest pending frame of AV1 is watched. */
+  private watch: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
 
   constructor(
@@ -296,21 +359,41 @@ class Stream {
     try {
       // Copied first: calls about other frames may reuse its memory.
       const chunk = new EncodedVideoChunk({
-        type: keyframe ? "key" : "delta",
+        type: keyframe === undefined ? "delta" : "key",
         timestamp: serial,
         data,
       });
-      const resized = size.width !== this.size.width || size.height !== this.size.height;
+      const other =
+        size.width !== this.size.width ||
+        size.height !== this.size.height ||
+        keyframe !== this.codec;
       // Browsers reclaim the decoders of hidden tabs.
-      if (keyframe && (resized || this.decoder?.state !== "configured")) this.restart(size);
+      if (keyframe !== undefined && (other || this.decoder?.state !== "configured"))
+        this.restart(keyframe, size);
       if (this.closed || this.decoder === undefined)
         throw new Error("no decoder, and this is not a keyframe");
       this.pending.push({ serial, size });
       this.decoder.decode(chunk);
+      if (this.codec === "av1") this.watchOldest(this.decoder);
     } catch {
+      // Before the frame is reported as failed: the next keyframe may be of H.264 then.
+      if (keyframe === "av1" && this.decoder !== undefined) this.options.av1Failed();
       this.discard();
       this.options.failed(serial);
     }
+  }
+
+  /** Chromium's decoder of AV1 says nothing of data that it does not understand. */
+  private watchOldest(decoder: VideoDecoder): void {
+    if (this.watch !== undefined) return;
+    const oldest = this.pending[0]?.serial;
+    this.watch = setTimeout(() => {
+      this.watch = undefined;
+      if (this.decoder !== decoder || this.pending.length === 0) return;
+      if (this.pending[0]?.serial !== oldest) return this.watchOldest(decoder);
+      this.options.av1Failed();
+      this.discard();
+    }, TRIAL_MS_MAX);
   }
 
   /** Ends after the pending frames are decoded. */
@@ -327,16 +410,21 @@ class Stream {
     this.discard();
   }
 
-  private restart(size: Size): void {
+  private restart(codec: VideoCodec, size: Size): void {
     this.discard();
+    this.codec = codec;
+    const acceleration = codec === "h264" ? this.acceleration : this.options.av1();
     const config =
-      this.closed || this.acceleration === undefined
-        ? undefined
-        : configOf(size, this.acceleration);
+      this.closed || acceleration === undefined ? undefined : configOf(codec, size, acceleration);
     if (config === undefined || !this.options.fits(size)) return;
     const decoder: VideoDecoder = new VideoDecoder({
       output: (frame) => (this.decoder === decoder ? this.handleFrame(frame) : frame.close()),
-      error: () => this.decoder === decoder && this.discard(),
+      error: ({ name }) => {
+        if (this.decoder !== decoder) return;
+        // Browsers reclaim the decoders of hidden tabs.
+        if (codec === "av1" && name !== "QuotaExceededError") this.options.av1Failed();
+        this.discard();
+      },
     });
     this.decoder = decoder;
     this.size = size;
@@ -368,19 +456,34 @@ export class EngineVideo {
   /** A frame of the last connection still occupies the sample buffer. */
   private copying: Promise<void> | undefined;
   private taking = false;
-  private h264 = false;
+  private readonly codecs = new Map<VideoCodec, HardwareAcceleration>();
 
   constructor(private readonly withDecoder: WithDecoder) {}
 
-  /** Tries what this browser decodes, before the first connection. */
+  /** Tries what this browser decodes, H.264 before the first connection. */
   async prepare(): Promise<void> {
-    this.h264 = await decodesH264();
+    // The session may learn of AV1 later.
+    void this.prepareCodec("av1").then((found) => found && this.tell());
+    await this.prepareCodec("h264");
   }
 
   /** A connection begins. */
   open(decoder: Decoder): void {
-    this.decoders = new VideoDecoders(this.withDecoder, this.copying);
-    decoder.h264(this.h264);
+    this.decoders = new VideoDecoders(this.withDecoder, this.copying, this.codecs, () => {
+      this.codecs.delete("av1");
+      this.tell();
+    });
+    decoder.codecs([...this.codecs.keys()]);
+  }
+
+  private async prepareCodec(codec: VideoCodec): Promise<boolean> {
+    const acceleration = await tried(codec);
+    if (acceleration !== undefined) this.codecs.set(codec, acceleration);
+    return acceleration !== undefined;
+  }
+
+  private tell(): void {
+    this.withDecoder((decoder) => decoder.codecs([...this.codecs.keys()]));
   }
 
   /** In their order: tasks that appear while one is handled are taken by the same loop. */

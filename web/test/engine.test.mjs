@@ -103,7 +103,7 @@ test("video: a browser without decoders says so, and every frame of it fails", a
   const { part, decoder, calls } = video({ video: () => tasks.shift() });
   await part.prepare();
   part.open(decoder);
-  assert.deepEqual(calls(), [["h264", false]]);
+  assert.deepEqual(calls(), [["codecs", []]]);
   tasks.push({ type: "begin", stream: 3, size: SIZE });
   part.take(decoder);
   await settle();

@@ -60,7 +60,7 @@ function gammaChannel(values) {
 export const message = {
   /**
    * `caps`: 1 wants the viewer's clipboard, 8 accepts distances, 16 has sound, 64 takes files, 256
-   * takes choices of quality, 1024 has stereo.
+   * takes choices of quality, 1024 has stereo, 2048 takes what else is decoded.
    */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
@@ -252,6 +252,17 @@ export const draw = {
       varint(id),
       varint(timeUs),
       clipOf(clip),
+      varint(data.length),
+      data,
+    ]),
+  /** The same, a keyframe of the codec with this number. */
+  videoKeyOf: (id, timeUs, clip, codec, data) =>
+    Buffer.concat([
+      Buffer.from([7 | (9 << 4)]),
+      varint(id),
+      varint(timeUs),
+      clipOf(clip),
+      Buffer.from([codec]),
       varint(data.length),
       data,
     ]),
@@ -512,6 +523,8 @@ function parseMessage(kind, byte, number, signed, rest) {
       return { kind: "exactFrame" };
     case 0x1e:
       return { kind: "stereo", wanted: byte() === 1 };
+    case 0x1f:
+      return { kind: "videoCodecs", codecs: number() };
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

@@ -69,6 +69,35 @@ export function colorOf({ luma, blue, red }) {
 /** Each as one access unit, and whether it is a keyframe. */
 export const coded = split(Buffer.from(STREAM.join(""), "base64"));
 
+/** The first four in AV1, lossless: the first is the keyframe. */
+export const codedAv1 = splitAv1(
+  Buffer.from(
+    // Made by the same source, with -frames:v 4 -c:v libaom-av1 -usage realtime -lag-in-frames 0
+    // -aom-params lossless=1 -f obu -
+    [
+      "EgAKCgAAAAKv/5tfIAgySBAAgAC0UbTwbW6BGQHnonS0VvgXOP29hXQTilTg4xrvBzzVJicOelDREKtQf75q+fP5ib",
+      "wYQNXrjOEU6IDm1bBoI6uduvYGchIAMkEwA4CA/fhGgAEArsgKrfkSvgkcyoXzKfAO5doLw+oJnOdorwLLCVYvTEEc",
+      "kbez9i2S2u7f+d5A4cl9vBBjYqgwxRIAMj4wBAEFffhGgAEAqUgTxdE7pFH3BKh4mO4RX0OIfQfgepssXn7HKjv+k9",
+      "uE+UShuN3eBks/AP8cHou1My5H2BIAMjwwBgIJ/fhGgAEAo8g4ZMzqpEUpvUz3lHMbLDuQlGdHaAAS/+jZbll5A/9U",
+      "UsbnH6bx0xauD6/B6G4eXA4=",
+    ].join(""),
+    "base64",
+  ),
+);
+
+/** Each frame begins with a temporal delimiter, which has these bytes. */
+function splitAv1(bytes) {
+  const delimiter = Buffer.from([0x12, 0]);
+  const pictures = [];
+  for (let at = 0; at < bytes.length; ) {
+    const next = bytes.indexOf(delimiter, at + 2);
+    const to = next < 0 ? bytes.length : next;
+    pictures.push(bytes.subarray(at, to));
+    at = to;
+  }
+  return pictures;
+}
+
 /** A frame is one slice (units 1 and 5) with the units before it. */
 function split(bytes) {
   const starts = [];

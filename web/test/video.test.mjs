@@ -8,7 +8,7 @@ import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { openPage } from "./opened.mjs";
-import { coded, colorOf, plain, SIZE, sampleOf } from "./pictures.mjs";
+import { coded, codedAv1, colorOf, plain, SIZE, sampleOf } from "./pictures.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
@@ -23,10 +23,10 @@ const WHOLE = { x: 0, y: 0, ...SIZE };
 const PLACE = { x: 100, y: 50, width: 192, height: 192 };
 
 /** A page with a drawn screen, and a session that counts its updates. */
-async function opened(t, options = {}) {
+async function opened(t, { caps = 0, ...options } = {}) {
   const { page, viewer } = await openPage(t, browser, options);
   const hello = await viewer.receive((m) => m.kind === "hello");
-  viewer.send(message.hello("cinema"), message.geometry(1, WIDTH, HEIGHT));
+  viewer.send(message.hello("cinema", caps), message.geometry(1, WIDTH, HEIGHT));
   let seq = 0;
   /** In one message, so that all of them arrive before the first is decoded. */
   const atOnce = (...updates) =>
@@ -132,6 +132,85 @@ for (const query of ["", "?thread=page"]) {
     assert.deepEqual(page.problems, []);
   });
 }
+
+/** The session takes `videoCodecs`. */
+const CODECS = 2048;
+const AV1 = 2;
+const codecsOf = (viewer) =>
+  viewer.received.filter((m) => m.kind === "videoCodecs").map((m) => m.codecs);
+const announced = (viewer) => viewer.receive((m) => m.kind === "videoCodecs");
+const nextAv1 = (number) =>
+  number === 0
+    ? draw.videoKeyOf(0, 0, [PLACE], AV1, codedAv1[0])
+    : draw.videoCoded(0, number * 33_333, [PLACE], false, codedAv1[number]);
+
+for (const query of ["", "?thread=page"]) {
+  test(`a stream goes over to AV1 and back by keyframes, ${query || "in a worker"}`, async (t) => {
+    const { page, viewer, update } = await opened(t, { query, caps: CODECS });
+    await announced(viewer);
+    assert.deepEqual(codecsOf(viewer), [1 << AV1]);
+    await begun(viewer, update);
+    for (const [frame, number] of [
+      [next, 0],
+      [next, 1],
+      [nextAv1, 0],
+      [nextAv1, 1],
+      [nextAv1, 2],
+      [nextAv1, 3],
+      [next, 8],
+      [next, 9],
+      [nextAv1, 0],
+    ]) {
+      update(frame(number));
+      await quiet(page);
+      await assertShown(page, number);
+    }
+    const { video } = await stats(page);
+    assert.deepEqual([video.coded, video.shown, video.keyframeRequests], [9, 9, 0]);
+    assert.deepEqual(states(viewer, 0), ["ready"]);
+    assert.deepEqual(page.problems, []);
+  });
+}
+
+test("AV1 that fails twice is taken back before a keyframe is requested", async (t) => {
+  const { page, viewer, update } = await opened(t, { caps: CODECS });
+  await announced(viewer);
+  await begun(viewer, update);
+  update(nextAv1(0));
+  await quiet(page);
+  const needs = (count) =>
+    viewer.receive(() => states(viewer, 0).filter((s) => s === "needsKeyframe").length === count);
+  update(draw.videoKeyOf(0, 1, [PLACE], AV1, Buffer.from("invalid data")));
+  await needs(1);
+  assert.deepEqual(codecsOf(viewer), [1 << AV1], "it may be tried again");
+  update(nextAv1(0));
+  update(draw.videoKeyOf(0, 2, [PLACE], AV1, Buffer.from("invalid data too")));
+  await needs(2);
+  const said = viewer.received.filter((m) => ["videoCodecs", "video"].includes(m.kind)).slice(-2);
+  assert.deepEqual(
+    said.map((m) => m.codecs ?? m.state),
+    [0, "needsKeyframe"],
+  );
+  update(next(0));
+  update(next(1));
+  await quiet(page);
+  await assertShown(page, 1);
+});
+
+test("a browser that does not decode AV1 announces none", async (t) => {
+  const script = `{
+    const decodes = VideoDecoder.isConfigSupported;
+    VideoDecoder.isConfigSupported = async (config) =>
+      config.codec.startsWith("av01") ? { supported: false, config } : decodes(config);
+  }`;
+  const query = "?thread=page";
+  const { page, viewer, update } = await opened(t, { query, caps: CODECS, script });
+  await begun(viewer, update);
+  update(next(0));
+  await quiet(page);
+  await assertShown(page, 0);
+  assert.deepEqual(codecsOf(viewer), []);
+});
 
 test("what is drawn during decoding stays; only the frame's clip is written", async (t) => {
   const { page, viewer, update } = await opened(t);
@@ -319,7 +398,7 @@ function otherDecoder() {
     }
     configure({ codedWidth }) {
       this.state = "configured";
-      this.small = codedWidth === 16;
+      this.small = codedWidth === 16 || codedWidth === 256;
     }
     decode({ timestamp }) {
       const [width, height] = this.small ? [16, 16] : [64, 64];

@@ -185,6 +185,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-clip-convert",
             "thinc-files",
             "thinc-video",
+            "thinc-gpu-video",
             "thinc-h264",
             "thinc-sound",
         ],

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use thinc_gpu_video::{Process, Purpose, Rates, Settings};
 use thinc_h264::{Encoder, EncoderSettings};
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 use thinc_video::Planes;
 
@@ -32,7 +32,7 @@ fn main() {
         frames_per_second: rates.frames_per_second,
     };
     let mut here = Encoder::new(settings).expect("an encoder");
-    let codec = Settings { purpose: Purpose::Encode, node: None, without: Vec::new() };
+    let codec = Settings::new(Purpose::Encode, FrameCodec::H264);
     let began = Instant::now();
     let mut there = Process::start(Path::new(program), &codec).expect("a process");
     let started = began.elapsed();

@@ -1,6 +1,8 @@
 //! A plugin of GStreamer for tests: encoders round openh264enc, each with one fault that a GPU's
-//! driver may have. They are named by it, and work for [`GOOD`] frames where they fail later.
+//! driver may have. They are named by it, and work for [`GOOD`] frames where they fail later. One
+//! more is round av1enc and has no fault.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gstreamer as gst;
@@ -38,9 +40,60 @@ enum Fault {
     AbortLater,
     /// Later it never returns.
     HangLater,
+    /// Nothing, and it encodes AV1.
+    Av1,
+}
+
+/// libaom's encoder as a GPU's would be: it makes a keyframe on request, which av1enc does not
+/// before GStreamer 1.24. Its place is taken by a new one, whose first frame is a keyframe.
+fn av1(bin: &gst::Bin) -> Result<(), glib::BoolError> {
+    let make = || {
+        gst::ElementFactory::make("av1enc")
+            .property_from_str("usage-profile", "realtime")
+            .property_from_str("end-usage", "cbr")
+            .property("cpu-used", 10)
+            .property("max-quantizer", 56u32)
+            .property("target-bitrate", 4000u32)
+            .build()
+    };
+    let pad = |encoder: &gst::Element, name: &str| {
+        encoder.static_pad(name).ok_or(glib::bool_error!("no pad {name}"))
+    };
+    let first = make()?;
+    bin.add(&first)?;
+    let sink = gst::GhostPad::builder_with_target(&pad(&first, "sink")?)?.build();
+    let src = gst::GhostPad::builder_with_target(&pad(&first, "src")?)?.build();
+    bin.add_pad(&sink)?;
+    bin.add_pad(&src)?;
+    let (bin, inside, sink) = (bin.downgrade(), Mutex::new(first), sink.downgrade());
+    // Nothing is in the encoder at this time: a frame is pushed when the one before was pulled.
+    src.add_probe(gst::PadProbeType::EVENT_UPSTREAM, move |src, info| {
+        let structure = info.event().and_then(|event| event.structure());
+        if structure.is_none_or(|structure| structure.name() != "GstForceKeyUnit") {
+            return gst::PadProbeReturn::Ok;
+        }
+        let renewed = || {
+            let (bin, sink) = (bin.upgrade()?, sink.upgrade()?);
+            let mut inside = inside.lock().ok()?;
+            inside.set_state(gst::State::Null).ok()?;
+            bin.remove(&*inside).ok()?;
+            *inside = make().ok()?;
+            bin.add(&*inside).ok()?;
+            sink.set_target(Some(&inside.static_pad("sink")?)).ok()?;
+            let src = src.downcast_ref::<gst::GhostPad>()?;
+            src.set_target(Some(&inside.static_pad("src")?)).ok()?;
+            inside.sync_state_with_parent().ok()
+        };
+        renewed().expect("the encoder is replaced");
+        gst::PadProbeReturn::Drop
+    });
+    Ok(())
 }
 
 fn element(fault: Fault, bin: &gst::Bin) -> Result<(), glib::BoolError> {
+    if fault == Fault::Av1 {
+        return av1(bin);
+    }
     let encoder = gst::ElementFactory::make("openh264enc").build()?;
     bin.add(&encoder)?;
     let pad = |name: &str| encoder.static_pad(name).ok_or(glib::bool_error!("no pad {name}"));
@@ -113,7 +166,7 @@ macro_rules! encoders {
             impl ObjectImpl for Encoder {
                 fn constructed(&self) {
                     self.parent_constructed();
-                    element($fault, self.obj().upcast_ref()).expect("openh264enc is loaded");
+                    element($fault, self.obj().upcast_ref()).expect("its encoder is loaded");
                 }
             }
 
@@ -135,7 +188,7 @@ macro_rules! encoders {
 
                 fn pad_templates() -> &'static [gst::PadTemplate] {
                     static TEMPLATES: std::sync::LazyLock<Vec<gst::PadTemplate>> =
-                        std::sync::LazyLock::new(templates);
+                        std::sync::LazyLock::new(|| templates($fault));
                     TEMPLATES.as_ref()
                 }
 
@@ -186,16 +239,18 @@ encoders! {
         Fault::OnlyKeyframesLater;
     abort_later, "ThincStubAbortLater", "abortlaterenc", Fault::AbortLater;
     hang_later, "ThincStubHangLater", "hanglaterenc", Fault::HangLater;
+    av1_good, "ThincStubAv1", "goodav1enc", Fault::Av1;
 }
 
-fn templates() -> Vec<gst::PadTemplate> {
+fn templates(fault: Fault) -> Vec<gst::PadTemplate> {
+    let coded = if fault == Fault::Av1 { "video/x-av1" } else { "video/x-h264" };
     let pads = [
         (
             "sink",
             gst::PadDirection::Sink,
             gst::Caps::builder("video/x-raw").field("format", "I420"),
         ),
-        ("src", gst::PadDirection::Src, gst::Caps::builder("video/x-h264")),
+        ("src", gst::PadDirection::Src, gst::Caps::builder(coded)),
     ];
     let templates = pads.into_iter().map(|(name, direction, caps)| {
         gst::PadTemplate::new(name, direction, gst::PadPresence::Always, &caps.build())

@@ -1,6 +1,7 @@
 //! Path 11/13: an access unit becomes a frame of samples. A stream is a pipeline of one decoder; a
 //! unit is pushed, its frame pulled before the next. The unit was checked in Rust before it came
-//! here (h264/src/syntax.rs). Knows formats of samples; never what a frame shows.
+//! here (h264/src/syntax.rs, gpu-video/src/av1.rs). Knows formats of samples; never what a frame
+//! shows.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
@@ -12,9 +13,10 @@ use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
 use rustix::io::pwritev;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_AT};
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 
-use crate::elements::{Element, set};
+use crate::elements::{Element, media, set};
 use crate::memory;
 use crate::stream::{Coder, FRAME_WAIT, Pipeline};
 
@@ -59,10 +61,19 @@ impl Coder for Decoders {
     type Stream = Stream;
 
     fn open(&mut self, size: Size, _rates: Rates) -> Option<Stream> {
-        let coded = gst::Caps::builder("video/x-h264")
-            .field("stream-format", "byte-stream")
-            .field("alignment", "au")
-            .field("profile", "constrained-baseline")
+        let codec = self.element.codec();
+        let coded = gst::Caps::builder(media(codec));
+        let (coded, parser) = match codec {
+            FrameCodec::H264 => {
+                let coded = coded.field("stream-format", "byte-stream").field("alignment", "au");
+                (coded.field("profile", "constrained-baseline"), "h264parse")
+            }
+            FrameCodec::Av1 => {
+                let coded = coded.field("stream-format", "obu-stream").field("alignment", "tu");
+                (coded.field("profile", "main"), "av1parse")
+            }
+        };
+        let coded = coded
             .field("parsed", true)
             .field("width", size.width.cast_signed())
             .field("height", size.height.cast_signed())
@@ -72,7 +83,7 @@ impl Coder for Decoders {
         // Some elements want to know more of a stream than is said above.
         let parser = match self.element.takes_coded(&coded) {
             true => None,
-            false => Some(gst::ElementFactory::make("h264parse").build().ok()?),
+            false => Some(gst::ElementFactory::make(parser).build().ok()?),
         };
         let decoder = self.element.make()?;
         for (property, value) in PROPERTIES {

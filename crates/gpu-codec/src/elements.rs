@@ -8,6 +8,7 @@ use gstreamer as gst;
 use gstreamer::glib::{ParamSpecInt, ParamSpecUInt};
 use gstreamer::prelude::*;
 use thinc_gpu_video::Purpose;
+use thinc_protocol::video::FrameCodec;
 
 /// What any pipeline here has: sources and sinks of a program, and filters.
 const NEEDED: [&str; 2] = ["coreelements", "app"];
@@ -15,8 +16,6 @@ const NEEDED: [&str; 2] = ["coreelements", "app"];
 const CODING: [&str; 3] = ["videoparsersbad", "va", "nvcodec"];
 /// Names a folder of plugins besides the system's.
 const FOLDER: &str = "GST_PLUGIN_PATH";
-/// The only codec of the protocol.
-const H264: &str = "video/x-h264";
 
 /// What to choose from.
 #[derive(Debug, Default)]
@@ -36,8 +35,8 @@ pub(crate) enum NoElement {
     Initialization(gst::glib::Error),
     #[error("GStreamer's plugin {0} cannot be loaded: {1}")]
     Plugin(&'static str, gst::glib::Error),
-    #[error("GStreamer has no {0} of H.264 for a GPU here (plugins va and nvcodec)")]
-    None(&'static str),
+    #[error("GStreamer has no {0} of {1} for a GPU here (plugins va and nvcodec)")]
+    None(&'static str, &'static str),
     #[error("{}", .0.join("; "))]
     Unusable(Vec<String>),
 }
@@ -45,9 +44,15 @@ pub(crate) enum NoElement {
 /// An element that can be used.
 pub(crate) struct Element {
     factory: gst::ElementFactory,
+    codec: FrameCodec,
 }
 
 impl Element {
+    /// What it encodes or decodes.
+    pub(crate) fn codec(&self) -> FrameCodec {
+        self.codec
+    }
+
     /// A new one, for one stream.
     pub(crate) fn make(&self) -> Option<gst::Element> {
         self.factory.create().build().ok()
@@ -70,8 +75,19 @@ impl Element {
     }
 }
 
+/// The codec in GStreamer's capabilities.
+pub(crate) fn media(codec: FrameCodec) -> &'static str {
+    match codec {
+        FrameCodec::H264 => "video/x-h264",
+        FrameCodec::Av1 => "video/x-av1",
+    }
+}
+
 /// The first element that this GPU opens.
-pub(crate) fn choose(purpose: Purpose, choice: &Choice) -> Result<Element, NoElement> {
+pub(crate) fn choose(
+    (purpose, codec): (Purpose, FrameCodec),
+    choice: &Choice,
+) -> Result<Element, NoElement> {
     gst::init().map_err(NoElement::Initialization)?;
     for name in NEEDED {
         load(name).map_err(|error| NoElement::Plugin(name, error))?;
@@ -81,18 +97,25 @@ pub(crate) fn choose(purpose: Purpose, choice: &Choice) -> Result<Element, NoEle
         let _ = load(name);
     }
     let mut reasons = Vec::new();
-    for factory in candidates(purpose, choice) {
+    for factory in candidates(purpose, codec, choice) {
         match opens(&factory, choice) {
-            Ok(true) => return Ok(Element { factory }),
+            Ok(true) => return Ok(Element { factory, codec }),
             Ok(false) => {}
             Err(reason) => reasons.push(format!("{}: {reason}", factory.name())),
         }
     }
-    Err(match (reasons.is_empty(), purpose) {
-        (false, _) => NoElement::Unusable(reasons),
-        (true, Purpose::Encode) => NoElement::None("encoder"),
-        (true, Purpose::Decode) => NoElement::None("decoder"),
-    })
+    if !reasons.is_empty() {
+        return Err(NoElement::Unusable(reasons));
+    }
+    let what = match purpose {
+        Purpose::Encode => "encoder",
+        Purpose::Decode => "decoder",
+    };
+    let of = match codec {
+        FrameCodec::H264 => "H.264",
+        FrameCodec::Av1 => "AV1",
+    };
+    Err(NoElement::None(what, of))
 }
 
 fn load(name: &str) -> Result<(), gst::glib::Error> {
@@ -104,7 +127,7 @@ fn load(name: &str) -> Result<(), gst::glib::Error> {
     gst::Plugin::load_file(found.unwrap_or(system)).map(drop)
 }
 
-fn candidates(purpose: Purpose, choice: &Choice) -> Vec<gst::ElementFactory> {
+fn candidates(purpose: Purpose, codec: FrameCodec, choice: &Choice) -> Vec<gst::ElementFactory> {
     let mut factories: Vec<gst::ElementFactory> = match &choice.only {
         Some(names) => {
             let found = names.iter().filter_map(|name| {
@@ -129,11 +152,11 @@ fn candidates(purpose: Purpose, choice: &Choice) -> Vec<gst::ElementFactory> {
             found
         }
     };
-    let h264 = gst::Caps::new_empty_simple(H264);
+    let coded = gst::Caps::new_empty_simple(media(codec));
     factories.retain(|factory| {
         let codes = match purpose {
-            Purpose::Encode => factory.can_src_any_caps(&h264),
-            Purpose::Decode => factory.can_sink_any_caps(&h264),
+            Purpose::Encode => factory.can_src_any_caps(&coded),
+            Purpose::Decode => factory.can_sink_any_caps(&coded),
         };
         codes && !choice.without.iter().any(|name| name == factory.name().as_str())
     });

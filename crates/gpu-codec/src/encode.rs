@@ -11,12 +11,13 @@ use gstreamer_app::{AppSink, AppSrc};
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_AT, UNIT_BYTES_MAX};
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 
-use crate::elements::{Element, choice, set, set_number};
+use crate::elements::{Element, choice, media, set, set_number};
 use crate::memory;
 use crate::stream::{Coder, FRAME_WAIT, Pipeline};
-use crate::units::ParameterSets;
+use crate::units::Headers;
 
 /// A stream's rate is changed when the one that is wanted is this much above, or below, since some
 /// encoders begin with a keyframe then.
@@ -36,10 +37,11 @@ const NVENC_BUFFER_FRAMES: f64 = 2.0;
 /// Rate controls of VA-API that follow no rate. A driver without others is of no use here.
 const WITHOUT_RATE: [&str; 2] = ["cqp", "icq"];
 
-/// What all these encoders have in common: one reference frame, no reordering, parameter sets with
-/// each keyframe. Each maker's element has some of these. A constant rate would be filled up with
-/// nothing by AMD's: with VA-API it is a variable one whose peak is the rate, where there is that.
-const PROPERTIES: [(&str, &str); 23] = [
+/// What all these encoders have in common: one reference frame, no reordering, no frame that is not
+/// shown, parameter sets with each keyframe. Each maker's element has some of these. A constant
+/// rate would be filled up with nothing by AMD's: with VA-API it is a variable one whose peak is
+/// the rate, where there is that.
+const PROPERTIES: [(&str, &str); 31] = [
     ("rate-control", "cbr"),
     ("rate-control", "vbr"),
     ("target-percentage", "100"),
@@ -63,6 +65,15 @@ const PROPERTIES: [(&str, &str); 23] = [
     ("cc-insert", "false"),
     ("complexity", "low"),
     ("enable-frame-skip", "false"),
+    // Of AV1's alone.
+    ("gf-group-size", "1"),
+    ("hierarchical-level", "1"),
+    ("usage-profile", "realtime"),
+    ("cpu-used", "8"),
+    ("end-usage", "cbr"),
+    ("max-quantizer", "60"),
+    ("lag-in-frames", "0"),
+    ("keyframe-max-dist", KEYFRAME_DISTANCE),
 ];
 
 /// Encoders of streams.
@@ -86,7 +97,7 @@ pub(crate) struct Stream {
     frames_per_second: u32,
     /// The rate that it has, in bits a second.
     bits_per_second: f64,
-    parameters: ParameterSets,
+    headers: Headers,
 }
 
 impl Encoders {
@@ -118,11 +129,17 @@ impl Coder for Encoders {
         for (property, value) in PROPERTIES {
             set(&encoder, property, value);
         }
-        let coded = gst::Caps::builder("video/x-h264")
-            .field("stream-format", "byte-stream")
-            .field("alignment", "au")
-            .field("profile", gst::List::new(["constrained-baseline", "baseline"]))
-            .build();
+        let codec = self.element.codec();
+        let coded = gst::Caps::builder(media(codec));
+        let coded = match codec {
+            FrameCodec::H264 => coded
+                .field("stream-format", "byte-stream")
+                .field("alignment", "au")
+                .field("profile", gst::List::new(["constrained-baseline", "baseline"])),
+            // libaom's does not say its format, and who asked checks each unit.
+            FrameCodec::Av1 => coded.field("alignment", "tu"),
+        };
+        let coded = coded.build();
         let sink = AppSink::builder().caps(&coded).sync(false).build();
         let pipeline = Pipeline::of(&[source.upcast_ref(), &encoder, sink.upcast_ref()])?;
         let mut stream = Stream {
@@ -134,7 +151,7 @@ impl Coder for Encoders {
             frames: 0,
             frames_per_second,
             bits_per_second: 0.0,
-            parameters: ParameterSets::default(),
+            headers: Headers::of(codec),
         };
         let control = choice(&stream.encoder, "rate-control");
         if control.is_some_and(|control| WITHOUT_RATE.contains(&&*control)) {
@@ -166,7 +183,7 @@ impl Coder for Encoders {
         let unit = sample.buffer()?;
         let bytes = unit.map_readable().ok()?;
         let keyframe = !unit.flags().contains(gst::BufferFlags::DELTA_UNIT);
-        let bytes = stream.parameters.complete(&bytes);
+        let bytes = stream.headers.complete(&bytes);
         if bytes.is_empty() || bytes.len() > UNIT_BYTES_MAX {
             return None;
         }
@@ -252,5 +269,6 @@ impl Stream {
         let frames = NVENC_BUFFER_FRAMES / f64::from(self.frames_per_second);
         set_number(&self.encoder, "vbv-buffer-size", rate * frames);
         set_number(&self.encoder, "bitrate", rate);
+        set_number(&self.encoder, "target-bitrate", rate);
     }
 }

@@ -1,9 +1,9 @@
 //! Path 9/13 and 11/13: the codec process, from gpu-video's process.rs and back.
-//! `thinc-gpu-codec encode|decode [--node PATH] [ELEMENT…]`: standard input is a socket, standard
-//! output the shared memory. It codes with the system's GStreamer (elements.rs), which has VA-API,
-//! NVENC and NVDEC behind one interface. It first says with what, or why with nothing; then it
-//! serves one request at a time. It ends with its socket. ELEMENTs are those not to be used. Knows
-//! requests and streams; never sessions or viewers.
+//! `thinc-gpu-codec encode|decode h264|av1 [--node PATH] [ELEMENT…]`: standard input is a socket,
+//! standard output the shared memory. It codes with the system's GStreamer (elements.rs), which has
+//! VA-API, NVENC and NVDEC behind one interface. It first says with what, or why with nothing; then
+//! it serves one request at a time. It ends with its socket. ELEMENTs are those not to be used.
+//! Knows requests and streams; never sessions or viewers.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -22,14 +22,15 @@ use std::process::ExitCode;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use thinc_gpu_video::Purpose;
 use thinc_gpu_video::message::{Answer, REQUEST_BYTES, Request};
+use thinc_gpu_video::{Purpose, codec_name};
+use thinc_protocol::video::FrameCodec;
 
 use crate::elements::Choice;
 use crate::stream::{Coder, Streams};
 
 fn main() -> ExitCode {
-    let Some((purpose, choice)) = arguments(std::env::args_os().skip(1)) else {
+    let Some((purpose, codec, choice)) = arguments(std::env::args_os().skip(1)) else {
         eprintln!("thinc-gpu-codec is started by thinc and thinc-view; see doc/3d.md");
         return ExitCode::FAILURE;
     };
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
         std::process::exit(0);
     });
     let first = confined.map_err(|error| error.to_string()).and_then(|()| {
-        let element = elements::choose(purpose, &choice).map_err(|error| error.to_string())?;
+        let element =
+            elements::choose((purpose, codec), &choice).map_err(|error| error.to_string())?;
         if purpose == Purpose::Decode {
             sandbox::filter().map_err(|error| error.to_string())?;
         }
@@ -67,12 +69,16 @@ fn main() -> ExitCode {
     if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<(Purpose, Choice)> {
+fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<(Purpose, FrameCodec, Choice)> {
     let purpose = match given.next()?.to_str()? {
         "encode" => Purpose::Encode,
         "decode" => Purpose::Decode,
         _ => return None,
     };
+    let named = given.next()?;
+    let codec = [FrameCodec::H264, FrameCodec::Av1]
+        .into_iter()
+        .find(|&codec| named == codec_name(codec))?;
     let mut choice = Choice::default();
     while let Some(argument) = given.next() {
         if argument == "--node" {
@@ -84,7 +90,7 @@ fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<(Purpose, Choi
     if let Some(names) = std::env::var_os(thinc_gpu_video::ELEMENTS) {
         choice.only = Some(names.to_str()?.split(',').map(str::to_owned).collect());
     }
-    Some((purpose, choice))
+    Some((purpose, codec, choice))
 }
 
 fn serve<C: Coder>(

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use thinc_gpu_video::{Coded, NotStarted, Process, Purpose, Rates, Settings};
 use thinc_h264::{Decoder, Encoder, EncoderSettings, coded_size};
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 use thinc_video::Planes;
 
@@ -30,7 +30,7 @@ fn program(element: &str) -> PathBuf {
 
 fn start(element: &str) -> Result<Process, NotStarted> {
     let path = program(element);
-    let settings = Settings { purpose: Purpose::Decode, node: None, without: Vec::new() };
+    let settings = Settings::new(Purpose::Decode, FrameCodec::H264);
     let started = loop {
         match Process::start(&path, &settings) {
             // The script is still open for writing in the child of another test, until it executes

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use thinc_gpu_video::{Coded, NotStarted, Process, Purpose, Rates, Settings};
 use thinc_h264::Decoder;
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec::H264, SampleLayout};
 use thinc_region::Size;
 use thinc_video::Planes;
 
@@ -35,7 +35,7 @@ impl Wrapper {
     }
 
     fn start(&self) -> Result<Process, NotStarted> {
-        let settings = Settings { purpose: Purpose::Encode, node: None, without: Vec::new() };
+        let settings = Settings::new(Purpose::Encode, H264);
         Process::start(&self.0.join("program"), &settings)
     }
 }
@@ -154,7 +154,7 @@ fn without_an_encoder_the_program_says_why() {
     assert_eq!(said(stub("closed")), "closedenc: its GPU does not open");
     let none = "GStreamer has no encoder of H.264 for a GPU here (plugins va and nvcodec)";
     assert_eq!(said(Wrapper::new("none", "nothing/nothing").start()), none);
-    let settings = Settings { purpose: Purpose::Encode, node: None, without: Vec::new() };
+    let settings = Settings::new(Purpose::Encode, H264);
     let nowhere = Process::start(Path::new("/nonexistent/thinc-gpu-codec"), &settings);
     assert_eq!(said(nowhere), "/nonexistent/thinc-gpu-codec is not installed");
     let other = Process::start(Path::new("/bin/true"), &settings);
@@ -165,7 +165,7 @@ fn without_an_encoder_the_program_says_why() {
 fn an_element_that_has_failed_is_left_out() {
     let wrapper = Wrapper::new("without", "openh264/none,stub/blackenc,stub/goodenc");
     let settings =
-        Settings { purpose: Purpose::Encode, node: None, without: vec!["blackenc".to_owned()] };
+        Settings { without: vec!["blackenc".to_owned()], ..Settings::new(Purpose::Encode, H264) };
     let process = Process::start(&wrapper.0.join("program"), &settings).unwrap();
     assert!(process.name().starts_with("goodenc: "));
 }
@@ -202,7 +202,7 @@ fn each_fault_of_an_encoder_is_told() {
 fn the_program_ends_with_its_socket() {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let mut child = Command::new(PROGRAM)
-        .arg("encode")
+        .args(["encode", "h264"])
         .env("THINC_VIDEO_ELEMENTS", "openh264/openh264enc")
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
         .stdout(Stdio::null())

@@ -19,7 +19,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 use rustix::process::{PidfdFlags, pidfd_open};
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 use thinc_video::{Planes, PlanesRef};
 
@@ -78,15 +78,32 @@ impl Purpose {
     }
 }
 
+/// A codec's name on the program's command line.
+pub const fn codec_name(codec: FrameCodec) -> &'static str {
+    match codec {
+        FrameCodec::H264 => "h264",
+        FrameCodec::Av1 => "av1",
+    }
+}
+
 /// Which codec a process offers.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What it is for.
     pub purpose: Purpose,
+    /// What it encodes or decodes.
+    pub codec: FrameCodec,
     /// The render node of the GPU; any if None.
     pub node: Option<PathBuf>,
     /// Elements that were tried and do not work.
     pub without: Vec<String>,
+}
+
+impl Settings {
+    /// Any GPU, and any element.
+    pub fn new(purpose: Purpose, codec: FrameCodec) -> Settings {
+        Settings { purpose, codec, node: None, without: Vec::new() }
+    }
 }
 
 /// Why there is no process.
@@ -151,7 +168,8 @@ pub fn program() -> PathBuf {
 }
 
 impl Process {
-    /// Starts a process and waits until it says what it codes with.
+    /// Starts a process and waits until it says what it codes with. One that decodes ends with the
+    /// thread that has started it.
     pub fn start(program: &Path, settings: &Settings) -> Result<Process, NotStarted> {
         let (socket, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
@@ -170,7 +188,7 @@ impl Process {
             .envs(std::env::vars_os().filter(|(name, _)| is_kept(name)))
             // GStreamer neither scans what is installed nor writes what it has found.
             .env("GST_REGISTRY_DISABLE", "yes")
-            .arg(settings.purpose.name())
+            .args([settings.purpose.name(), codec_name(settings.codec)])
             .args(&settings.without);
         if let Some(node) = &settings.node {
             command.arg("--node").arg(node);

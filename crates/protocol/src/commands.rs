@@ -144,7 +144,7 @@ mod tests {
             }),
             next(FrameData::Plain { layout, data: &[5; 12] }),
             next(FrameData::Pixels { data: &[4; 32] }),
-            next(FrameData::Coded { keyframe: true, data: &[6; 5] }),
+            next(FrameData::h264(true, &[6; 5])),
             Command::Video(VideoCommand::End { id: 3 }),
         ]
     }

@@ -158,6 +158,8 @@ impl SessionCaps {
     pub const PEN: u32 = 1 << 9;
     /// Accepts `ViewerMessage::Stereo`.
     pub const STEREO: u32 = 1 << 10;
+    /// Accepts `ViewerMessage::VideoCodecs`.
+    pub const VIDEO_CODECS: u32 = 1 << 11;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.

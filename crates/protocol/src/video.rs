@@ -98,9 +98,28 @@ pub enum Eye {
 pub enum Codec {
     /// None: plain samples only.
     None = 0,
+    /// H.264, and by keyframes that say so another one.
+    H264 = 1,
+}
+
+/// Codec of a keyframe, and of the coded frames that refer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameCodec {
     /// H.264 (ITU-T H.264, Annex B), constrained baseline profile, 4:2:0, one access unit per
     /// frame, no reordering.
     H264 = 1,
+    /// AV1 (its low-overhead bitstream format), main profile, 8 bits, 4:2:0, one temporal unit per
+    /// frame, which shows exactly one frame. Only for a viewer whose newest
+    /// `ViewerMessage::VideoCodecs` has its bit.
+    Av1 = 2,
+}
+
+impl FrameCodec {
+    /// Its bit in `ViewerMessage::VideoCodecs`.
+    pub const fn bit(self) -> u32 {
+        1 << self as u32
+    }
 }
 
 /// Layout of plain samples: the planes Y, Cb and Cr one after another, rows without padding, 8 bits
@@ -152,16 +171,22 @@ pub enum FrameData<'a> {
         /// [`pixel_bytes`] of the source's size.
         data: &'a [u8],
     },
-    /// Encoded with the stream's codec: lossy.
+    /// Encoded with the codec of the newest keyframe: lossy.
     Coded {
-        /// It refers to no previous frame.
-        keyframe: bool,
-        /// One access unit.
+        /// For a keyframe, which refers to no previous frame, its codec.
+        keyframe: Option<FrameCodec>,
+        /// One access unit, or temporal unit.
         data: &'a [u8],
     },
 }
 
 impl<'a> FrameData<'a> {
+    /// An access unit of H.264.
+    pub const fn h264(keyframe: bool, data: &'a [u8]) -> FrameData<'a> {
+        let keyframe = if keyframe { Some(FrameCodec::H264) } else { None };
+        FrameData::Coded { keyframe, data }
+    }
+
     /// Its samples, pixels or access unit.
     pub const fn data(&self) -> &'a [u8] {
         match *self {
@@ -240,8 +265,10 @@ mod op {
     pub(super) const PLACE_SIZE: u8 = 5;
     pub(super) const END: u8 = 6;
     pub(super) const KEYFRAME: u8 = 7;
-    /// With INIT only: the stream is for the right eye.
+    /// With INIT: the stream is for the right eye.
     pub(super) const RIGHT_EYE: u8 = 8;
+    /// A keyframe that says of which codec it is.
+    pub(super) const KEYFRAME_OF: u8 = 9;
 }
 
 /// The layout of a frame of pixels, after those of [`SampleLayout`].
@@ -298,15 +325,17 @@ impl VideoCommand<'_> {
             VideoCommand::Next { time, clip, frame, .. } => {
                 begin(match frame {
                     FrameData::Plain { .. } | FrameData::Pixels { .. } => op::PLAIN,
-                    FrameData::Coded { keyframe: false, .. } => op::CODED,
-                    FrameData::Coded { keyframe: true, .. } => op::KEYFRAME,
+                    FrameData::Coded { keyframe: None, .. } => op::CODED,
+                    FrameData::Coded { keyframe: Some(FrameCodec::H264), .. } => op::KEYFRAME,
+                    FrameData::Coded { keyframe: Some(_), .. } => op::KEYFRAME_OF,
                 });
                 put_varint(out, *time);
                 put_clip(out, clip);
                 match frame {
                     FrameData::Plain { layout, .. } => out.push(*layout as u8),
                     FrameData::Pixels { .. } => out.push(LAYOUT_PIXELS),
-                    FrameData::Coded { .. } => {}
+                    FrameData::Coded { keyframe: None | Some(FrameCodec::H264), .. } => {}
+                    FrameData::Coded { keyframe: Some(codec), .. } => out.push(*codec as u8),
                 }
                 put_varint(out, frame.data().len() as u64);
                 out.extend_from_slice(frame.data());
@@ -332,7 +361,7 @@ impl VideoCommand<'_> {
 
 /// Position of the operation in the head.
 pub(crate) const OP_SHIFT: u8 = 4;
-/// Bits of the operation in the head; the highest one tells eyes apart.
+/// Bits of the operation in the head.
 pub(crate) const OP_MASK: u8 = 0b1111_0000;
 
 /// Reads the fields after a head; clips must lie inside `screen`.
@@ -341,13 +370,11 @@ pub(crate) fn read<'a>(
     reader: &mut Reader<'a>,
     screen: &Rect,
 ) -> Result<VideoCommand<'a>, WireError> {
-    let eye = if op & op::RIGHT_EYE == 0 { Eye::Left } else { Eye::Right };
-    if eye == Eye::Right && op != op::INIT | op::RIGHT_EYE {
-        return Err(WireError::Unknown { what: "a video's command", value: u64::from(op) });
-    }
+    const INIT_RIGHT: u8 = op::INIT | op::RIGHT_EYE;
     let id = read_id(reader)?;
-    Ok(match op & !op::RIGHT_EYE {
-        op::INIT => {
+    Ok(match op {
+        op::INIT | INIT_RIGHT => {
+            let eye = if op == op::INIT { Eye::Left } else { Eye::Right };
             let codec = match reader.u8("a stream's codec")? {
                 0 => Codec::None,
                 1 => Codec::H264,
@@ -364,7 +391,7 @@ pub(crate) fn read<'a>(
             let place = Rect::at(x, y, size.width as i32, size.height as i32);
             VideoCommand::Init { id, codec, eye, source, place }
         }
-        op::PLAIN | op::CODED | op::KEYFRAME => {
+        op::PLAIN | op::CODED | op::KEYFRAME | op::KEYFRAME_OF => {
             let time = reader.varint("a frame's time")?;
             let clip = read_clip(reader, screen)?;
             let kind = match op {
@@ -379,7 +406,20 @@ pub(crate) fn read<'a>(
                         });
                     }
                 },
-                _ => FrameData::Coded { keyframe: op == op::KEYFRAME, data: &[] },
+                op::KEYFRAME_OF => match reader.u8("a keyframe's codec")? {
+                    // H.264 has an operation of its own.
+                    2 => FrameData::Coded { keyframe: Some(FrameCodec::Av1), data: &[] },
+                    other => {
+                        return Err(WireError::Unknown {
+                            what: "a keyframe's codec",
+                            value: u64::from(other),
+                        });
+                    }
+                },
+                _ => {
+                    let keyframe = (op == op::KEYFRAME).then_some(FrameCodec::H264);
+                    FrameData::Coded { keyframe, data: &[] }
+                }
             };
             let len = reader.varint("a frame's length")?;
             let len = usize::try_from(len).map_err(|_| WireError::Truncated("a frame"))?;

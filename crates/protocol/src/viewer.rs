@@ -73,6 +73,9 @@ pub enum ViewerMessage {
     /// Whether the viewer wants the right eye's pictures of stereo programs from now on, none at
     /// first; to a session with `SessionCaps::STEREO`.
     Stereo(bool),
+    /// What the viewer decodes from now on beside the codecs of its hello, none at first: bits of
+    /// [`FrameCodec`](crate::video::FrameCodec). To a session with `SessionCaps::VIDEO_CODECS`.
+    VideoCodecs(u32),
     /// What sound the viewer wants; to a session with `SessionCaps::SOUND`, as is the next.
     SoundWant(SoundWant),
     /// What it plays.
@@ -364,6 +367,7 @@ mod kind {
     pub(super) const QUALITY: u8 = 0x1c;
     pub(super) const EXACT_FRAME: u8 = 0x1d;
     pub(super) const STEREO: u8 = 0x1e;
+    pub(super) const VIDEO_CODECS: u8 = 0x1f;
     pub(super) const SHARE: u8 = 0x20;
     pub(super) const CLIP_POLICY: u8 = 0x21;
 }
@@ -512,6 +516,9 @@ impl ViewerMessage {
             ViewerMessage::Stereo(wanted) => {
                 put_message(out, kind::STEREO, |out| out.push(u8::from(*wanted)))
             }
+            ViewerMessage::VideoCodecs(codecs) => put_message(out, kind::VIDEO_CODECS, |out| {
+                put_varint(out, u64::from(*codecs));
+            }),
             ViewerMessage::Share(share) => {
                 put_message(out, kind::SHARE, |out| share.encode_body(out))
             }
@@ -599,6 +606,9 @@ impl ViewerMessage {
                     });
                 }
             },
+            kind::VIDEO_CODECS => {
+                (ViewerMessage::VideoCodecs(reader.u32("a viewer's codecs")?), "a viewer's codecs")
+            }
             kind::SHARE => {
                 (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")
             }

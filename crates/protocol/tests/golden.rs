@@ -21,7 +21,7 @@ use thinc_protocol::session::{
 use thinc_protocol::sound::{
     SoundCodec, SoundFormat, SoundFrame, SoundPacket, SoundState, SoundWant,
 };
-use thinc_protocol::video::{DecoderState, VideoStatus};
+use thinc_protocol::video::{DecoderState, FrameCodec, VideoStatus};
 use thinc_protocol::viewer::{
     Ack, CacheOffer, Display, Displays, Early, Input, InputEvent, KeyboardLayout, Presented,
     TouchPhase, View, ViewerCaps, ViewerHello, ViewerMessage,
@@ -200,6 +200,8 @@ fn viewer_messages_have_these_bytes() {
         (ViewerMessage::ExactFrame, vec![29, 0]),
         (ViewerMessage::Stereo(false), vec![30, 1, 0]),
         (ViewerMessage::Stereo(true), vec![30, 1, 1]),
+        (ViewerMessage::VideoCodecs(0), vec![31, 1, 0]),
+        (ViewerMessage::VideoCodecs(FrameCodec::Av1.bit()), vec![31, 1, 4]),
         (
             ViewerMessage::Share(Share { request: 5, action: ShareAction::Revoke(300) }),
             vec![32, 4, 5, 4, 0xac, 2],
@@ -721,7 +723,7 @@ fn truncated_commands_yield_an_error_or_the_commands_before() {
 fn commands_out_of_bounds_are_refused() {
     for (bytes, why) in [
         (&[0x0fu8, 0, 0, 1, 1][..], "a video command relative to another"),
-        (&[0x97, 0, 5, 1, 0, 0, 1, 1, 2, 0], "a plain frame with the bit of the right eye"),
+        (&[0xa7, 0, 5, 1, 0, 0, 1, 1, 2, 0], "a coded frame with the bit of the right eye"),
         (&[0xa7, 0, 5, 1, 0, 0, 1, 1, 0], "a coded frame with that bit"),
         (&[0xb7, 0, 0, 0], "a move with that bit"),
         (&[0xc7, 0, 8, 8, 0, 0, 8, 8], "a frame's size with that bit"),

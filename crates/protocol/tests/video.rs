@@ -4,7 +4,7 @@
 use thinc_protocol::command::{Command, CommandReader};
 use thinc_protocol::framing::MessageFrame;
 use thinc_protocol::video::{
-    Codec, Eye, FrameData, SampleLayout, Source, VideoCommand, pixel_bytes,
+    Codec, Eye, FrameCodec, FrameData, SampleLayout, Source, VideoCommand, pixel_bytes,
 };
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
@@ -59,7 +59,7 @@ fn video_commands_have_these_bytes() {
                 id: 3,
                 time: 0,
                 clip: clip.clone(),
-                frame: FrameData::Coded { keyframe: false, data: &[9] },
+                frame: FrameData::h264(false, &[9]),
             },
             vec![0x27, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 9],
         ),
@@ -67,10 +67,19 @@ fn video_commands_have_these_bytes() {
             VideoCommand::Next {
                 id: 3,
                 time: 0,
-                clip,
-                frame: FrameData::Coded { keyframe: true, data: &[] },
+                clip: clip.clone(),
+                frame: FrameData::h264(true, &[]),
             },
             vec![0x77, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 0],
+        ),
+        (
+            VideoCommand::Next {
+                id: 3,
+                time: 0,
+                clip,
+                frame: FrameData::Coded { keyframe: Some(FrameCodec::Av1), data: &[9] },
+            },
+            vec![0x97, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 2, 1, 9],
         ),
         (VideoCommand::Move { id: 3, x: -1, y: 64 }, vec![0x37, 3, 1, 0x80, 1]),
         (
@@ -106,4 +115,15 @@ fn stereo_is_wanted_or_not() {
     for body in [&[][..], &[2], &[0xff], &[1, 0]] {
         assert!(ViewerMessage::decode(&MessageFrame { kind: 0x1e, body }).is_err(), "{body:?}");
     }
+}
+
+#[test]
+fn keyframes_of_another_codec_say_which() {
+    // H.264 has an operation of its own; no other operation has bit 7 of the head.
+    for (head, codec) in [(0x97, 0), (0x97, 1), (0x97, 3), (0xa7, 2), (0xf7, 2)] {
+        let bytes = [head, 3, 0, 1, 20, 40, 30, 4, codec, 1, 9];
+        let read: Vec<_> = CommandReader::new(&bytes, SCREEN).collect();
+        assert!(matches!(read.as_slice(), [Err(_)]), "{head:#x} {codec}: {read:?}");
+    }
+    assert_eq!(FrameCodec::Av1.bit(), 4);
 }

@@ -579,6 +579,10 @@ impl Session {
                 self.viewers[at].pending.want_right_eyes(*wanted);
                 Ok(())
             }
+            ViewerMessage::VideoCodecs(codecs) => {
+                self.viewers[at].pending.set_video_codecs(*codecs, now);
+                Ok(())
+            }
             // The shell's plans know the cache's content, and the shell knows instances and people.
             ViewerMessage::Cache(_)
             | ViewerMessage::Instance(_)

@@ -1,7 +1,7 @@
 //! Path 5/13 to 7/13: beside command_queue.rs, whose items it tags, and viewer.rs, which asks what
 //! may be sent.
 //! Which videos one viewer gets as video streams (THINC §2.5), and how each frame is to be coded.
-//! Knows rectangles, sizes, times and rates; never samples, pixels or codecs.
+//! Knows rectangles, sizes, times, rates and what the viewer decodes; never samples or pixels.
 
 mod areas;
 mod bitrate;
@@ -16,7 +16,7 @@ use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::VIDEO_STREAMS_MAX;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::{
-    Codec, DecoderState, Eye, FrameData, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameCodec, FrameData, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
@@ -57,6 +57,8 @@ pub struct VideoFrame {
     pub coding: Coding,
     /// Text that moves in a video area is in its frames, because the path does not carry it.
     pub takes_text: bool,
+    /// The viewer decodes AV1 too.
+    pub takes_av1: bool,
 }
 
 /// Where a stream's frames come from.
@@ -77,7 +79,7 @@ pub enum Coding {
     /// Its samples as they are: lossless. Never for an area, whose samples are made of pixels. For
     /// the right eye: its pixels.
     Plain,
-    /// H.264.
+    /// H.264, or another codec that the shell has and the viewer takes.
     H264 {
         /// Bits a second for the stream.
         bits_per_second: u64,
@@ -94,6 +96,9 @@ const STREAMS_MAX: usize = VIDEO_STREAMS_MAX as usize;
 pub(crate) const CLIP_RECTS_MAX: usize = 64;
 /// Shortest interval between keyframes: a viewer may ask for them without limit.
 const KEYFRAME_INTERVAL_MIN: Micros = 200_000;
+/// 5 s: a codec that the viewer has taken back is not sent sooner. Each change costs an encoder and
+/// a keyframe.
+const AV1_PAUSE: Micros = 5_000_000;
 /// A stream switches to plain frames if the path carries so many times their bytes, and back below
 /// the second factor.
 const PLAIN_FROM: f64 = 2.0;
@@ -161,6 +166,9 @@ pub(crate) struct Videos {
     takes: bool,
     may_take_coded: bool,
     takes_coded: bool,
+    /// The viewer decodes AV1, and gets it from this time on.
+    decodes_av1: bool,
+    av1_from: Micros,
     /// Most bytes of a frame.
     frame_bytes_max: u64,
     streams: Vec<VideoStream>,
@@ -195,6 +203,8 @@ impl Videos {
             takes,
             may_take_coded: takes_coded,
             takes_coded,
+            decodes_av1: false,
+            av1_from: 0,
             frame_bytes_max,
             streams: Vec::new(),
             numbers: [StreamNumber::Free; STREAMS_MAX],
@@ -218,6 +228,15 @@ impl Videos {
     #[cfg(feature = "mutations")]
     pub(crate) fn set_mutation(&mut self, mutation: Option<Mutation>) {
         self.mutation = mutation;
+    }
+
+    /// The viewer decodes these codecs from now on beside H.264.
+    pub(crate) fn set_codecs(&mut self, codecs: u32, now: Micros) {
+        let decodes_av1 = codecs & FrameCodec::Av1.bit() != 0;
+        if self.decodes_av1 && !decodes_av1 {
+            self.av1_from = now + AV1_PAUSE;
+        }
+        self.decodes_av1 = decodes_av1;
     }
 
     /// Frames cannot refer to lost or late ones.
@@ -693,6 +712,7 @@ impl Videos {
             time: stream.drawn_at,
             coding,
             takes_text: stream.takes_text,
+            takes_av1: self.decodes_av1 && now >= self.av1_from,
         })
     }
 

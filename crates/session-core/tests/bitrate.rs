@@ -407,7 +407,7 @@ impl Run {
                     layout: thinc_protocol::video::SampleLayout::Yuv420,
                     data: &data,
                 },
-                Coding::H264 { .. } => FrameData::Coded { keyframe: key, data: &data },
+                Coding::H264 { .. } => FrameData::h264(key, &data),
             };
             let (id, time, clip) = (video.stream, video.time, job.region.clone());
             Command::Video(VideoCommand::Next { id, time, clip, frame: picture })
@@ -447,7 +447,7 @@ impl Run {
                     Command::Video(VideoCommand::Next { frame: picture, .. }) => {
                         let number = *picture.data().first_chunk().expect("a number");
                         brought.frame = Some(u64::from_le_bytes(number));
-                        brought.key = matches!(picture, FrameData::Coded { keyframe: true, .. });
+                        brought.key = matches!(picture, FrameData::Coded { keyframe: Some(_), .. });
                     }
                     Command::Raw { rect, data, .. } => {
                         let job = u64::from_le_bytes(*data.first_chunk().expect("a number"));

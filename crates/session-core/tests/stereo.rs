@@ -220,7 +220,7 @@ fn answer(job: &Job, bytes_per_pixel: u64) -> Commands {
         (Some(frame), Some(shown)) => {
             let picture = match frame.coding {
                 Coding::Plain => FrameData::Pixels { data: &data },
-                Coding::H264 { keyframe, .. } => FrameData::Coded { keyframe, data: &data },
+                Coding::H264 { keyframe, .. } => FrameData::h264(keyframe, &data),
             };
             let (id, time, clip) = (frame.stream, frame.time, shown.clip.clone());
             let next = VideoCommand::Next { id, time, clip, frame: picture };
@@ -258,7 +258,7 @@ fn words(command: &Command<'_>) -> Option<String> {
             format!("pixels {id} {}", clip(at))
         }
         VideoCommand::Next { frame: FrameData::Coded { keyframe, .. }, clip: at, .. } => {
-            format!("{} {id} {}", if *keyframe { "key" } else { "next" }, clip(at))
+            format!("{} {id} {}", if keyframe.is_some() { "key" } else { "next" }, clip(at))
         }
         VideoCommand::Next { .. } => format!("samples {id}"),
         VideoCommand::Move { x, y, .. } => format!("move {id} {x},{y}"),

@@ -178,7 +178,7 @@ fn answer(job: &Job) -> Commands {
                 layout: thinc_protocol::video::SampleLayout::Yuv420,
                 data: &data,
             },
-            Coding::H264 { keyframe: key, .. } => FrameData::Coded { keyframe: key, data: &data },
+            Coding::H264 { keyframe: key, .. } => FrameData::h264(key, &data),
         };
         let (id, time, clip) = (frame.stream, frame.time, job.region.clone());
         Command::Video(VideoCommand::Next { id, time, clip, frame: picture }).append_to(&mut out);
@@ -201,7 +201,7 @@ fn words(command: &Command<'_>) -> Option<String> {
             format!("plain {id}")
         }
         VideoCommand::Next { frame: FrameData::Coded { keyframe: key, .. }, .. } => {
-            format!("{} {id}", if *key { "key" } else { "next" })
+            format!("{} {id}", if key.is_some() { "key" } else { "next" })
         }
         VideoCommand::Move { .. } => format!("move {id}"),
         VideoCommand::SourceSize { .. } => format!("source {id}"),
@@ -251,6 +251,40 @@ fn a_stream_is_offered_becomes_ready_and_ends_when_the_port_stops() {
     shell.record(RecordKind::VideoStopped { port: 2 });
     shell.turn(id);
     assert_eq!(shell.play(id).1, ["init 0 320x240"], "once it has, it may be");
+}
+
+#[test]
+fn frames_say_whether_their_viewer_decodes_av1_now() {
+    let mut shell = Shell::new();
+    let (one, other) = (shell.join(VIDEO), shell.join(VIDEO));
+    for id in [one, other] {
+        shell.play(id);
+        shell.video(id, 0, DecoderState::Ready);
+        shell.play(id);
+    }
+    let steps = [
+        (None, 0, false),
+        (Some(4), 0, true),
+        (Some(0), 0, false),
+        // What was taken back is not sent again at once.
+        (Some(7), 0, false),
+        (None, 5_000_000, true),
+        (None, 0, true),
+    ];
+    for (codecs, pause, takes) in steps {
+        shell.now += pause;
+        if let Some(codecs) = codecs {
+            shell.say(one, &ViewerMessage::VideoCodecs(codecs));
+        }
+        shell.now += 40_000;
+        shell.frame();
+        for (id, takes) in [(one, takes), (other, false)] {
+            let (jobs, _) = shell.turn(id);
+            let frames: Vec<_> = jobs.iter().filter_map(|job| job.video).collect();
+            let [frame] = frames[..] else { panic!("one frame of the video: {frames:?}") };
+            assert_eq!(frame.takes_av1, takes, "{codecs:?}");
+        }
+    }
 }
 
 /// Sound is synchronised by the time at which frames were drawn, on one clock for all streams,

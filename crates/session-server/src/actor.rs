@@ -332,7 +332,9 @@ impl Actor {
             Event::Thumbnail(answer) => drop(answer.send(self.thumbnail())),
             Event::Renamed(title) => self.core.rename(&title),
             Event::Graphics(line) => self.graphics.set_drawing(line, &mut self.core),
-            Event::VideoEncoder(name) => self.graphics.set_encoding(name, &mut self.core),
+            Event::VideoEncoder(codec, name) => {
+                self.graphics.set_encoding(codec, name, &mut self.core);
+            }
             Event::PreferencesChanged => self.handle_preferences_changed(),
             Event::PreferencesRead(reading) => self.handle_preferences_read(reading),
             Event::Figures(answer) => drop(answer.send(self.figures())),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use thinc_protocol::video::FrameCodec;
 use thinc_transport::invitation::Grant;
 use thinc_transport::path::Path;
 use thinc_transport::quic::Datagrams;
@@ -72,8 +73,8 @@ pub(crate) enum Event {
     Renamed(String),
     /// The supervisor has found out what draws 3D programs.
     Graphics(String),
-    /// What GPU encodes videos, for people; none, or no more, if None.
-    VideoEncoder(Option<String>),
+    /// What encodes videos of this codec on a GPU, for people; nothing, or no longer, if None.
+    VideoEncoder(FrameCodec, Option<String>),
     /// Another process of the session's person has changed what they prefer.
     PreferencesChanged,
     /// What they prefer was read after a change.

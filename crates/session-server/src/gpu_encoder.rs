@@ -1,7 +1,8 @@
-//! Path 9/13: beside video.rs, from its frames to gpu-video's process and back: encoding on a GPU.
-//! Nothing runs before the first video. Then a process is started and tried with a few frames, on a
-//! thread of its own; until it has passed, and whenever it fails, the library encodes. The process
-//! ends some time after the last video. Knows streams and one process; never what is encoded.
+//! Path 9/13: beside video/encoders.rs, from its frames to gpu-video's process and back: encoding
+//! one codec on a GPU. Nothing runs before the first video. Then a process is started and tried
+//! with a few frames, on a thread of its own; until it has passed, and whenever it fails, the
+//! library encodes. The process ends some time after the last video. Knows streams and one process;
+//! never what is encoded.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -9,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use thinc_gpu_video::{Coded, Lost, NotStarted, Process, Purpose, Rates, Settings, program};
+use thinc_gpu_video::{Coded, Lost, NotStarted, Process, Purpose, Rates, Settings, av1, program};
 use thinc_h264::{Codes, Decoder, EncodeError, Encoded, EncoderSettings, coded_size};
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 use thinc_video::{Planes, PlanesRef};
 use tracing::{info, warn};
@@ -57,9 +58,10 @@ pub(crate) struct GpuEncoders {
 }
 
 struct Shared {
+    codec: FrameCodec,
     settings: GpuEncoding,
     program: PathBuf,
-    idle_time: Duration,
+    limits: Limits,
     state: Mutex<State>,
     /// The process is lost.
     changed: Condvar,
@@ -67,6 +69,15 @@ struct Shared {
     /// wait for a frame that is being encoded.
     ended: Mutex<Vec<(u64, u64)>>,
     report: Report,
+}
+
+/// Times that tests change.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// How long a process stays without a stream.
+    idle: Duration,
+    /// Longest time for a frame of the trial, but for the first.
+    trial_frame: Duration,
 }
 
 struct State {
@@ -101,8 +112,10 @@ enum Stage {
 pub(crate) enum Opened {
     /// An encoder of the GPU.
     Stream(GpuStream),
-    /// Nothing yet: it may be asked again.
-    NotYet,
+    /// Nothing yet: a process starts.
+    Starting,
+    /// Nothing for some time: it may be asked again.
+    Paused,
     /// Nothing: frames of this size are encoded by the library.
     Refused,
 }
@@ -113,6 +126,8 @@ pub(crate) struct GpuStream {
     number: u64,
     /// Which process has it.
     process: u64,
+    /// A frame was encoded as it should be.
+    has_begun: bool,
 }
 
 impl std::fmt::Debug for GpuEncoders {
@@ -122,13 +137,14 @@ impl std::fmt::Debug for GpuEncoders {
 }
 
 impl GpuEncoders {
-    pub(crate) fn new(settings: &GpuEncoding, report: Report) -> GpuEncoders {
-        GpuEncoders::by(program(), IDLE_TIME, settings, report)
+    pub(crate) fn new(codec: FrameCodec, settings: &GpuEncoding, report: Report) -> GpuEncoders {
+        let limits = Limits { idle: IDLE_TIME, trial_frame: TRIAL_FRAME_TIME_MAX };
+        GpuEncoders::by((codec, program()), limits, settings, report)
     }
 
     fn by(
-        program: PathBuf,
-        idle_time: Duration,
+        (codec, program): (FrameCodec, PathBuf),
+        limits: Limits,
         settings: &GpuEncoding,
         report: Report,
     ) -> GpuEncoders {
@@ -144,9 +160,10 @@ impl GpuEncoders {
         };
         GpuEncoders {
             shared: Arc::new(Shared {
+                codec,
                 settings: settings.clone(),
                 program,
-                idle_time,
+                limits,
                 state: Mutex::new(state),
                 changed: Condvar::new(),
                 ended: Mutex::default(),
@@ -155,13 +172,13 @@ impl GpuEncoders {
         }
     }
 
-    /// True if a stream that the library encodes should ask for an encoder.
-    pub(crate) fn is_running(&self) -> bool {
-        matches!(self.shared.lock().stage, Stage::Running(_))
+    /// What they encode.
+    pub(crate) fn codec(&self) -> FrameCodec {
+        self.shared.codec
     }
 
-    /// An encoder for a stream; starts the process if none runs.
-    pub(crate) fn open(&self, settings: &EncoderSettings) -> Opened {
+    /// An encoder for a stream. If no process runs, one is started if `may_start` is true.
+    pub(crate) fn open(&self, settings: &EncoderSettings, may_start: bool) -> Opened {
         if settings.size.area() < AREA_MIN {
             return Opened::Refused;
         }
@@ -174,15 +191,17 @@ impl GpuEncoders {
                     state.next += 1;
                     state.streams += 1;
                     let shared = self.shared.clone();
-                    Opened::Stream(GpuStream { shared, number, process: process_number })
+                    let process = process_number;
+                    Opened::Stream(GpuStream { shared, number, process, has_begun: false })
                 }
                 Ok(Coded::Failed | Coded::Refused) => Opened::Refused,
                 Err(error) => {
                     self.shared.lose(&mut state, &error.to_string());
-                    Opened::NotYet
+                    Opened::Paused
                 }
             },
-            Stage::Lost(until) if *until > Instant::now() => Opened::NotYet,
+            Stage::Lost(until) if *until > Instant::now() => Opened::Paused,
+            Stage::Rest | Stage::Lost(_) if !may_start => Opened::Paused,
             Stage::Rest | Stage::Lost(_) => {
                 state.stage = Stage::Starting;
                 let shared = self.shared.clone();
@@ -190,10 +209,11 @@ impl GpuEncoders {
                 if let Err(error) = thread::Builder::new().name("gpu-encoder".into()).spawn(run) {
                     warn!("no thread for the GPU's encoder: {error}");
                     state.stage = Stage::Lost(Instant::now() + LOST_PAUSE);
+                    return Opened::Paused;
                 }
-                Opened::NotYet
+                Opened::Starting
             }
-            Stage::Starting => Opened::NotYet,
+            Stage::Starting => Opened::Starting,
             Stage::Never => Opened::Refused,
         }
     }
@@ -261,10 +281,11 @@ impl Shared {
                 return Some((state.why_lost.clone(), "for now"));
             }
             let idle = state.idle_since.elapsed();
-            if state.streams == 0 && idle >= self.idle_time {
+            if state.streams == 0 && idle >= self.limits.idle {
                 break std::mem::replace(&mut state.stage, Stage::Rest);
             }
-            let wait = if state.streams == 0 { self.idle_time - idle } else { self.idle_time };
+            let most = self.limits.idle;
+            let wait = if state.streams == 0 { most - idle } else { most };
             let waited = self.changed.wait_timeout(state, wait);
             drop(waited.unwrap_or_else(std::sync::PoisonError::into_inner));
             state = self.lock();
@@ -280,6 +301,7 @@ impl Shared {
         loop {
             let settings = Settings {
                 purpose: Purpose::Encode,
+                codec: self.codec,
                 node: self.settings.node.clone(),
                 without: self.lock().failed.clone(),
             };
@@ -297,7 +319,7 @@ impl Shared {
                 }
             };
             let element = process.name().split(':').next().unwrap_or_default().to_owned();
-            match try_out(&mut process) {
+            match try_out(&mut process, self.judge()?, self.limits.trial_frame) {
                 Ok(()) => return Ok(process),
                 Err(NoProcess::ForNow(reason)) => {
                     return Err(NoProcess::ForNow(format!("{element}: {reason}")));
@@ -361,11 +383,16 @@ impl Codes for GpuStream {
         let Some(process) = state.running(self.process) else { return Err(failed("is gone")) };
         let at = out.len();
         let why = match process.encode(self.number, frame, rates(settings), keyframe, out) {
-            Ok(Coded::Done { keyframe }) => match thinc_h264::check(&out[at..], frame.size()) {
-                Ok(unit) if unit.is_keyframe == keyframe => return Ok(Encoded { keyframe }),
-                Ok(_) => "called a frame a keyframe, or none, that is not".to_owned(),
-                Err(error) => format!("made what no viewer decodes: {error}"),
-            },
+            Ok(Coded::Done { keyframe }) => {
+                match is_keyframe(self.shared.codec, &out[at..], frame.size()) {
+                    Ok(found) if found == keyframe => {
+                        self.has_begun = true;
+                        return Ok(Encoded { keyframe });
+                    }
+                    Ok(_) => "called a frame a keyframe, or none, that is not".to_owned(),
+                    Err(error) => format!("made what no viewer decodes: {error}"),
+                }
+            }
             Ok(Coded::Failed | Coded::Refused) => "made no frame".to_owned(),
             Err(error) => {
                 self.shared.lose(&mut state, &error.to_string());
@@ -374,7 +401,10 @@ impl Codes for GpuStream {
         };
         out.truncate(at);
         let error = failed(&why);
-        self.shared.lose(&mut state, &error.to_string());
+        // Some encode no frames of this size, or larger ones instead: others may be right.
+        if self.has_begun {
+            self.shared.lose(&mut state, &error.to_string());
+        }
         Err(error)
     }
 }
@@ -390,11 +420,77 @@ fn rates(settings: &EncoderSettings) -> Rates {
     Rates { bits_per_second, frames_per_second }
 }
 
+/// Whether an access unit is a keyframe; an error if it is not what the protocol allows.
+fn is_keyframe(codec: FrameCodec, unit: &[u8], size: Size) -> Result<bool, String> {
+    match codec {
+        FrameCodec::H264 => {
+            thinc_h264::check(unit, size).map(|unit| unit.is_keyframe).map_err(|e| e.to_string())
+        }
+        FrameCodec::Av1 => {
+            av1::check(unit, size).map(|unit| unit.is_keyframe).map_err(|e| e.to_string())
+        }
+    }
+}
+
+/// The trial's stream: no stream of a viewer has this number.
+const NUMBER: u64 = u64::MAX;
+
+/// What decodes the trial's frames.
+enum Judge {
+    H264(Decoder),
+    /// The GPU, or what the system has: a GPU that encodes AV1 decodes it too.
+    Av1(Process),
+}
+
+impl Shared {
+    fn judge(&self) -> Result<Judge, NoProcess> {
+        let none = |reason: &dyn std::fmt::Display| format!("nothing decodes it: {reason}");
+        match self.codec {
+            FrameCodec::H264 => Decoder::new(TRIAL.size)
+                .map(Judge::H264)
+                .map_err(|error| NoProcess::ForGood(none(&error))),
+            FrameCodec::Av1 => {
+                let node = self.settings.node.clone();
+                let settings = Settings { node, ..Settings::new(Purpose::Decode, self.codec) };
+                let started = Process::start(&self.program, &settings);
+                started.map(Judge::Av1).map_err(|error| match error {
+                    NotStarted::Nothing(_) | NotStarted::NotInstalled(_) => {
+                        NoProcess::ForGood(none(&error))
+                    }
+                    NotStarted::System(_) | NotStarted::Lost(_) => NoProcess::ForNow(none(&error)),
+                })
+            }
+        }
+    }
+}
+
+impl Judge {
+    /// Decodes the next unit, as a viewer does.
+    fn decode(&mut self, unit: &[u8], shown: &mut Planes) -> Result<(), NoProcess> {
+        let wrong = NoProcess::ForGood;
+        match self {
+            Judge::H264(decoder) => {
+                decoder.decode(unit, shown).map_err(|error| wrong(error.to_string()))
+            }
+            Judge::Av1(process) => {
+                is_keyframe(FrameCodec::Av1, unit, TRIAL.size).map_err(wrong)?;
+                match process.decode(NUMBER, TRIAL.size, unit, shown) {
+                    Ok(Coded::Done { .. }) => Ok(()),
+                    Ok(Coded::Failed | Coded::Refused) => Err(wrong("is not decoded".to_owned())),
+                    Err(error) => Err(NoProcess::ForNow(error.to_string())),
+                }
+            }
+        }
+    }
+}
+
 /// Encodes a few frames, and decodes them as a viewer does: the stream must be what the protocol
 /// allows, its keyframes where they are requested, and its frames those that were encoded.
-fn try_out(process: &mut Process) -> Result<(), NoProcess> {
-    /// No stream of a viewer has it.
-    const NUMBER: u64 = u64::MAX;
+fn try_out(
+    process: &mut Process,
+    mut judge: Judge,
+    frame_time_max: Duration,
+) -> Result<(), NoProcess> {
     let wrong = |reason: String| Err(NoProcess::ForGood(reason));
     let lost = |error: Lost| NoProcess::ForNow(error.to_string());
     let (size, rates) = (TRIAL.size, rates(&TRIAL));
@@ -402,7 +498,6 @@ fn try_out(process: &mut Process) -> Result<(), NoProcess> {
         Coded::Done { .. } => {}
         Coded::Failed | Coded::Refused => return wrong("refuses a stream".to_owned()),
     }
-    let Ok(mut decoder) = Decoder::new(size) else { return wrong("has no judge".to_owned()) };
     let (mut frame, mut unit, mut shown) = (Planes::new(), Vec::new(), Planes::new());
     for (number, wants_keyframe) in TRIAL_FRAMES.into_iter().enumerate() {
         draw(&mut frame, size, number);
@@ -417,14 +512,15 @@ fn try_out(process: &mut Process) -> Result<(), NoProcess> {
             let what = if keyframe { "a keyframe" } else { "none" };
             return wrong(format!("made {what} of frame {number}"));
         }
-        if let Err(error) = decoder.decode(&unit, &mut shown) {
-            return wrong(format!("frame {number}: {error}"));
-        }
+        judge.decode(&unit, &mut shown).map_err(|error| match error {
+            NoProcess::ForGood(error) => NoProcess::ForGood(format!("frame {number}: {error}")),
+            lost @ NoProcess::ForNow(_) => lost,
+        })?;
         let difference = luma_difference(&frame, &shown);
         if difference > DIFFERENCE_MAX {
             return wrong(format!("frame {number} differs by {difference:.0} of 255"));
         }
-        if number > 0 && took > TRIAL_FRAME_TIME_MAX {
+        if number > 0 && took > frame_time_max {
             return Err(NoProcess::ForNow(format!("takes {} ms for a frame", took.as_millis())));
         }
     }
@@ -477,23 +573,33 @@ pub(crate) mod tests {
     impl Stubs {
         /// Elements of gpu-codec's examples/gststub.rs, in the order in which they are tried.
         pub(crate) fn new(name: &str, elements: &[&str]) -> Stubs {
+            let elements: Vec<String> =
+                elements.iter().map(|element| format!("stub/{element}enc")).collect();
+            let idle = Duration::from_millis(200);
+            Stubs::with((FrameCodec::H264, idle), name, &elements.join(","))
+        }
+
+        /// These elements, for this codec; their process stays.
+        pub(crate) fn of(codec: FrameCodec, name: &str, elements: &str) -> Stubs {
+            Stubs::with((codec, Duration::from_secs(600)), name, elements)
+        }
+
+        fn with((codec, idle): (FrameCodec, Duration), name: &str, elements: &str) -> Stubs {
             let built = std::env::current_exe().unwrap();
             let built = built.parent().unwrap().parent().unwrap();
-            let (codec, stubs) = (built.join("thinc-gpu-codec"), built.join("examples"));
-            for needed in [codec.clone(), stubs.join("libgststub.so")] {
+            let (coder, stubs) = (built.join("thinc-gpu-codec"), built.join("examples"));
+            for needed in [coder.clone(), stubs.join("libgststub.so")] {
                 let how = "cargo build -p thinc-gpu-codec --bins --examples";
                 assert!(needed.is_file(), "{} is missing: {how}", needed.display());
             }
             let folder =
                 std::env::temp_dir().join(format!("thinc-encoders-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&folder).unwrap();
-            let elements: String =
-                elements.iter().map(|element| format!(",stub/{element}enc")).collect();
             let text = format!(
-                "#!/bin/sh\nGST_PLUGIN_PATH={} THINC_VIDEO_ELEMENTS=openh264/none{elements} \
-                 exec {} \"$@\"\n",
+                "#!/bin/sh\nGST_PLUGIN_PATH={} \
+                 THINC_VIDEO_ELEMENTS=openh264/none,aom/none,{elements} exec {} \"$@\"\n",
                 stubs.display(),
-                codec.display()
+                coder.display()
             );
             let program = folder.join("program");
             std::fs::write(&program, text).unwrap();
@@ -502,19 +608,25 @@ pub(crate) mod tests {
             let report = move |encoder: Result<&str, &str>| {
                 let _ = sender.send(encoder.map(str::to_owned).map_err(str::to_owned));
             };
-            let idle_time = Duration::from_millis(200);
+            // A busy machine takes long for a frame.
+            let limits = Limits { idle, trial_frame: Duration::from_secs(10) };
             let settings = GpuEncoding { node: None };
-            let encoders = GpuEncoders::by(program, idle_time, &settings, Box::new(report));
+            let encoders = GpuEncoders::by((codec, program), limits, &settings, Box::new(report));
             Stubs { encoders, reports, folder }
         }
 
         /// Asks for a first encoder, and waits for what becomes of it.
         pub(crate) fn start(&self) -> Result<String, String> {
-            assert!(matches!(self.encoders.open(&TRIAL), Opened::NotYet));
+            assert!(matches!(self.encoders.open(&TRIAL, true), Opened::Starting));
             self.reports.recv_timeout(WAIT).expect("a report")
         }
 
-        fn process(&self) -> Option<u32> {
+        /// What is started.
+        pub(crate) fn program(&self) -> PathBuf {
+            self.folder.join("program")
+        }
+
+        pub(crate) fn process(&self) -> Option<u32> {
             match &self.encoders.shared.lock().stage {
                 Stage::Running(process) => Some(process.id()),
                 _ => None,
@@ -539,11 +651,13 @@ pub(crate) mod tests {
         let stubs = Stubs::new("good", &["good"]);
         assert!(stubs.process().is_none(), "nothing runs before the first video");
         assert!(stubs.start().unwrap().starts_with("goodenc: "));
-        let Opened::Stream(mut stream) = stubs.encoders.open(&TRIAL) else { panic!("no stream") };
+        let Opened::Stream(mut stream) = stubs.encoders.open(&TRIAL, true) else {
+            panic!("no stream")
+        };
         assert!(encode(&mut stream, 0).unwrap().keyframe);
         assert!(!encode(&mut stream, 1).unwrap().keyframe);
         let small = EncoderSettings { size: Size { width: 5000, height: 16 }, ..TRIAL };
-        assert!(matches!(stubs.encoders.open(&small), Opened::Refused));
+        assert!(matches!(stubs.encoders.open(&small, true), Opened::Refused));
         drop(stream);
         // Its thread ends with the process.
         let until = Instant::now() + WAIT;
@@ -568,7 +682,7 @@ pub(crate) mod tests {
             let stubs = Stubs::new(element, &[element]);
             let report = stubs.start().unwrap_err();
             assert!(report.starts_with(reason), "{element}: {report}");
-            assert!(matches!(stubs.encoders.open(&TRIAL), Opened::Refused), "{element}");
+            assert!(matches!(stubs.encoders.open(&TRIAL, true), Opened::Refused), "{element}");
         }
         let stubs = Stubs::new("second", &["black", "garbage", "good"]);
         assert!(stubs.start().unwrap().starts_with("goodenc: "));
@@ -579,7 +693,7 @@ pub(crate) mod tests {
         let stubs = Stubs::new("lost", &["abortlater"]);
         for lost in 1..=LOST_MAX {
             assert!(stubs.start().is_ok());
-            let Opened::Stream(mut stream) = stubs.encoders.open(&TRIAL) else {
+            let Opened::Stream(mut stream) = stubs.encoders.open(&TRIAL, true) else {
                 panic!("no stream")
             };
             let coded = (0..20).find_map(|number| encode(&mut stream, number).err());
@@ -589,8 +703,8 @@ pub(crate) mod tests {
             drop(stream);
             let report = stubs.reports.recv_timeout(WAIT).expect("a report");
             assert!(report.unwrap_err().contains("signal: 6"));
-            let opened = stubs.encoders.open(&TRIAL);
-            assert!(matches!(opened, Opened::NotYet | Opened::Refused), "no pause");
+            let opened = stubs.encoders.open(&TRIAL, true);
+            assert!(matches!(opened, Opened::Paused | Opened::Refused), "no pause");
             let mut state = stubs.encoders.shared.lock();
             match &mut state.stage {
                 Stage::Lost(until) if lost < LOST_MAX => *until = Instant::now(),
@@ -608,10 +722,12 @@ pub(crate) mod tests {
         };
         let program = PathBuf::from("/nonexistent/thinc-gpu-codec");
         let settings = GpuEncoding { node: None };
-        let encoders = GpuEncoders::by(program, IDLE_TIME, &settings, Box::new(report));
-        assert!(matches!(encoders.open(&TRIAL), Opened::NotYet));
+        let limits = Limits { idle: IDLE_TIME, trial_frame: TRIAL_FRAME_TIME_MAX };
+        let encoders =
+            GpuEncoders::by((FrameCodec::H264, program), limits, &settings, Box::new(report));
+        assert!(matches!(encoders.open(&TRIAL, true), Opened::Starting));
         let report = reports.recv_timeout(WAIT).unwrap().unwrap_err();
         assert_eq!(report, "/nonexistent/thinc-gpu-codec is not installed");
-        assert!(matches!(encoders.open(&TRIAL), Opened::Refused));
+        assert!(matches!(encoders.open(&TRIAL, true), Opened::Refused));
     }
 }

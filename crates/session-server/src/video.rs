@@ -6,11 +6,12 @@
 //! The encoder travels with each frame to a worker thread and back, so that a stream encodes one
 //! frame at a time, and the event loop waits for none.
 
+mod encoders;
 mod right_eye;
 mod scene_cuts;
 
 use serde::{Deserialize, Serialize};
-use thinc_h264::{EncodeError, Encoder, EncoderSettings, Library};
+use thinc_h264::EncodeError;
 use thinc_pixels::{Resampler, Shadow, VideoMask};
 use thinc_protocol::commands::Commands;
 use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
@@ -18,18 +19,11 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Ring, VideoInfo, VideoLayout};
 use thinc_session_core::{Coding, RightEyeFrame, Transform, VideoFrame, VideoOrigin, VideoPolicy};
 use thinc_video::{Planes, PlanesRef, Shrinker, convert_to_yuv420, to_yuv420};
-use tracing::{info, warn};
 
+pub(crate) use encoders::VideoEncoders;
+use encoders::{Due, StreamEncoder};
 use right_eye::Picture;
 use scene_cuts::SceneCuts;
-
-use crate::SessionConfig;
-use crate::connection::{Event, Events};
-use crate::gpu_encoder::{GpuEncoders, Opened};
-
-/// The first frame of a new scene is a keyframe encoded at half the rate: it is two to three times
-/// as large as other frames, instead of seven times, and the next few frames refine it.
-const SCENE_CUT_RATE_DIVISOR: u64 = 2;
 
 /// How videos are sent to viewers that accept video streams.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -40,7 +34,7 @@ pub enum VideoConfig {
     Off,
     /// As plain frames if applications play them through XVideo, else as pixels.
     Plain,
-    /// As encoded frames.
+    /// As encoded frames: H.264, or AV1 where a GPU encodes it and the viewer takes it.
     H264,
 }
 
@@ -55,26 +49,6 @@ impl VideoConfig {
             VideoConfig::H264 => VideoPolicy::H264,
         }
     }
-}
-
-/// What encodes videos.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct VideoEncoders {
-    /// Always there.
-    pub(crate) library: Library,
-    /// Goes before the library, where it works.
-    pub(crate) gpu: Option<GpuEncoders>,
-}
-
-/// The encoder library of this name, or the default if this build does not have it: another build
-/// may have written the configuration.
-fn library(name: &str) -> Library {
-    let library = name.parse().unwrap_or_else(|error| {
-        warn!("{error}");
-        Library::default()
-    });
-    info!("video encoder: {}", library.name());
-    library
 }
 
 /// The video streams of one viewer.
@@ -116,28 +90,9 @@ pub(crate) struct FrameEncoder {
     planes: Planes,
     shrinker: Shrinker,
     encoders: VideoEncoders,
-    encoder: Option<StreamEncoder>,
+    encoder: StreamEncoder,
     scene_cuts: SceneCuts,
     coded: Vec<u8>,
-}
-
-/// A stream's encoder.
-#[derive(Debug)]
-struct StreamEncoder {
-    encoder: Encoder,
-    size: Size,
-    by: By,
-}
-
-/// What a stream's encoder is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    /// The GPU.
-    Gpu,
-    /// The library, until the GPU's process runs.
-    LibraryForNow,
-    /// The library: the GPU refuses frames of this size, or has failed.
-    Library,
 }
 
 /// Where a frame's samples are, and their layout.
@@ -342,7 +297,7 @@ impl FrameEncoder {
             planes: Planes::new(),
             shrinker: Shrinker::new(),
             encoders: VideoEncoders::default(),
-            encoder: None,
+            encoder: StreamEncoder::default(),
             scene_cuts: SceneCuts::default(),
             coded: Vec::new(),
         }
@@ -380,70 +335,15 @@ impl FrameEncoder {
                 }
             }
         };
-        let size = planes.size();
-        let settings = EncoderSettings { size, bits_per_second, frames_per_second };
-        // At a scene cut, a frame that refers to the previous one takes as many bits as a keyframe.
-        let cut = self.scene_cuts.is_scene_cut(&planes) && !keyframe;
-        let is_usable = |encoder: &StreamEncoder| {
-            let gpu_runs = || self.encoders.gpu.as_ref().is_some_and(GpuEncoders::is_running);
-            encoder.size == size && (encoder.by != By::LibraryForNow || !gpu_runs())
-        };
-        let encoder = match self.encoder.take().filter(is_usable) {
-            Some(encoder) => encoder,
-            None => self.encoders.open(settings)?,
-        };
-        let encoder = self.encoder.insert(encoder);
-        // Some encoders of GPUs would make the frame after it a keyframe too, for the new rate.
-        let divisor = if cut && encoder.by != By::Gpu { SCENE_CUT_RATE_DIVISOR } else { 1 };
-        encoder.encoder.set_rate(bits_per_second / divisor, frames_per_second);
+        let is_scene_cut = self.scene_cuts.is_scene_cut(&planes);
+        let takes_av1 = self.frame.takes_av1;
+        let due =
+            Due { planes, bits_per_second, frames_per_second, keyframe, is_scene_cut, takes_av1 };
         self.coded.clear();
-        let keyframe = keyframe || cut;
-        let encoded = match encoder.encoder.encode(&planes, keyframe, &mut self.coded) {
-            Err(error) if encoder.by == By::Gpu => {
-                info!("{error}: a video continues in software");
-                *encoder = self.encoders.by_library(settings, By::Library)?;
-                encoder.encoder.encode(&planes, true, &mut self.coded)
-            }
-            encoded => encoded,
-        };
-        let keyframe = encoded?.keyframe;
+        let keyframe = self.encoder.encode(&self.encoders, &due, &mut self.coded)?;
         let data = FrameData::Coded { keyframe, data: &self.coded };
         write_frame(&self.frame, &self.clip, data, out);
         Ok(())
-    }
-}
-
-impl VideoEncoders {
-    /// Those of the configuration. `events` are told what GPU encodes.
-    pub(crate) fn new(config: &SessionConfig, events: &Events) -> VideoEncoders {
-        let library = library(&config.video_encoder);
-        let gpu = config.gpu_encoding.as_ref().map(|gpu| {
-            let events = events.clone();
-            let report = move |encoder: Result<&str, &str>| {
-                let name = encoder.ok().map(str::to_owned);
-                let _ = events.blocking_send(Event::VideoEncoder(name));
-            };
-            GpuEncoders::new(gpu, Box::new(report))
-        });
-        VideoEncoders { library, gpu }
-    }
-
-    /// An encoder for a new stream, or for the next frame of one, which will be a keyframe.
-    fn open(&self, settings: EncoderSettings) -> Result<StreamEncoder, EncodeError> {
-        let by = match self.gpu.as_ref().map(|gpu| gpu.open(&settings)) {
-            Some(Opened::Stream(stream)) => {
-                let encoder = Encoder::by(Box::new(stream), settings)?;
-                return Ok(StreamEncoder { encoder, size: settings.size, by: By::Gpu });
-            }
-            Some(Opened::NotYet) => By::LibraryForNow,
-            Some(Opened::Refused) | None => By::Library,
-        };
-        self.by_library(settings, by)
-    }
-
-    fn by_library(&self, settings: EncoderSettings, by: By) -> Result<StreamEncoder, EncodeError> {
-        let encoder = Encoder::with(self.library, settings)?;
-        Ok(StreamEncoder { encoder, size: settings.size, by })
     }
 }
 
@@ -478,11 +378,14 @@ fn write_frame(frame: &VideoFrame, clip: &Region, data: FrameData<'_>, out: &mut
 mod tests {
     use std::ops::Range;
 
+    use thinc_gpu_video::{Coded, Process, Purpose, Settings};
     use thinc_h264::Decoder;
     use thinc_pixels::{Hints, Lossy, PlanSettings, Snapshot, plan_with};
     use thinc_protocol::command::{Command, CommandReader};
+    use thinc_protocol::video::FrameCodec::{self, Av1, H264};
     use thinc_protocol::video::Source;
 
+    use super::encoders::By;
     use super::*;
     use crate::gpu_encoder::tests::Stubs;
 
@@ -495,7 +398,16 @@ mod tests {
             Coding::H264 { bits_per_second: 1_000_000, frames_per_second: 24, keyframe: false };
         let source = Source { size, crop: size.rect() };
         let origin = VideoOrigin::Area;
-        VideoFrame { stream, origin, source, place, time: 0, coding, takes_text: false }
+        VideoFrame {
+            stream,
+            origin,
+            source,
+            place,
+            time: 0,
+            coding,
+            takes_text: false,
+            takes_av1: false,
+        }
     }
 
     /// Draws other pixels in the frame's place, and plans them.
@@ -529,7 +441,7 @@ mod tests {
                     frame: FrameData::Coded { keyframe, .. },
                     ..
                 }),
-            ] => (*keyframe, clip.clone()),
+            ] => (keyframe.is_some(), clip.clone()),
             other => panic!("{other:?}"),
         }
     }
@@ -708,47 +620,72 @@ mod tests {
         let large = port_frame(Size { width: 353, height: 100 });
         assert!(!is_current(&info, &large, None), "nothing is scaled up");
     }
-    /// Encodes frames of one stream, and decodes them as a viewer does; says which were keyframes.
-    fn play(encoder: &mut FrameEncoder, decoder: &mut Decoder, frames: Range<u32>) -> Vec<u32> {
-        let mut keyframes = Vec::new();
-        for number in frames {
-            encoder.frame = port_frame(OF);
-            encoder.clip = PLACE.into();
-            encoder.samples = SampleSource::Data {
-                size: OF,
-                layout: SampleLayout::Yuv420,
-                crop: OF.rect(),
-                source: OF,
-            };
-            let luma = |at: u64| {
-                let (x, y) = ((at % u64::from(OF.width)) as u32, (at / u64::from(OF.width)) as u32);
-                let inside = x.abs_diff(40 + 4 * number) < 24 && y.abs_diff(100) < 24;
-                if inside { 200 } else { (40 + x / 4) as u8 }
-            };
-            let chroma = std::iter::repeat_n(128, OF.area() as usize / 2);
-            encoder.data = (0..OF.area()).map(luma).chain(chroma).collect();
-            let mut commands = Commands::default();
-            encoder.encode(&mut commands).expect("a frame is never left out");
-            let read: Vec<_> = CommandReader::new(commands.as_bytes(), SCREEN).collect();
-            let [Ok(Command::Video(VideoCommand::Next { frame, .. }))] = &read[..] else {
-                panic!("{read:?}")
-            };
-            let FrameData::Coded { keyframe, data } = frame else { panic!("{frame:?}") };
-            if *keyframe {
-                keyframes.push(number);
-            }
-            let mut shown = Planes::new();
-            decoder.decode(data, &mut shown).expect("viewers decode every frame");
-            let sum: u64 = shown
-                .data_mut()
-                .iter()
-                .zip(&encoder.data)
-                .map(|(a, b)| u64::from(a.abs_diff(*b)))
-                .sum();
-            assert!(sum < 8 * encoder.data.len() as u64, "frame {number} differs by {sum}");
-        }
-        keyframes
+    /// What decodes a stream's frames, as a viewer does.
+    struct Viewer {
+        h264: Decoder,
+        av1: Option<Process>,
+        codec: FrameCodec,
     }
+
+    impl Viewer {
+        fn new() -> Viewer {
+            Viewer { h264: Decoder::new(OF).unwrap(), av1: None, codec: FrameCodec::H264 }
+        }
+
+        fn decode(&mut self, keyframe: Option<FrameCodec>, data: &[u8]) -> Planes {
+            self.codec = keyframe.unwrap_or(self.codec);
+            let mut shown = Planes::new();
+            match self.codec {
+                FrameCodec::H264 => {
+                    self.h264.decode(data, &mut shown).expect("viewers decode every frame");
+                }
+                FrameCodec::Av1 => {
+                    let process = self.av1.as_mut().expect("only for viewers that decode it");
+                    let decoded = process.decode(1, OF, data, &mut shown);
+                    assert!(matches!(decoded, Ok(Coded::Done { .. })), "{decoded:?}");
+                }
+            }
+            shown
+        }
+
+        /// Encodes frames of one stream and decodes them; says which were keyframes, and of what.
+        fn play(&mut self, encoder: &mut FrameEncoder, frames: Range<u32>) -> Keyframes {
+            let mut keyframes = Vec::new();
+            for number in frames {
+                let takes_av1 = self.av1.is_some();
+                encoder.frame = VideoFrame { takes_av1, ..port_frame(OF) };
+                encoder.clip = PLACE.into();
+                encoder.samples = SampleSource::Data {
+                    size: OF,
+                    layout: SampleLayout::Yuv420,
+                    crop: OF.rect(),
+                    source: OF,
+                };
+                let luma = |at: u64| {
+                    let at = ((at % u64::from(OF.width)) as u32, (at / u64::from(OF.width)) as u32);
+                    let inside = at.0.abs_diff(40 + 4 * number) < 24 && at.1.abs_diff(100) < 24;
+                    if inside { 200 } else { (40 + at.0 / 4) as u8 }
+                };
+                let chroma = std::iter::repeat_n(128, OF.area() as usize / 2);
+                encoder.data = (0..OF.area()).map(luma).chain(chroma).collect();
+                let mut commands = Commands::default();
+                encoder.encode(&mut commands).expect("a frame is never left out");
+                let read: Vec<_> = CommandReader::new(commands.as_bytes(), SCREEN).collect();
+                let [Ok(Command::Video(VideoCommand::Next { frame, .. }))] = &read[..] else {
+                    panic!("{read:?}")
+                };
+                let &FrameData::Coded { keyframe, data } = frame else { panic!("{frame:?}") };
+                keyframes.extend(keyframe.map(|codec| (number, codec)));
+                let shown = self.decode(keyframe, data);
+                let samples = shown.data().iter().zip(&encoder.data);
+                let sum: u64 = samples.map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+                assert!(sum < 8 * encoder.data.len() as u64, "frame {number} differs by {sum}");
+            }
+            keyframes
+        }
+    }
+
+    type Keyframes = Vec<(u32, FrameCodec)>;
 
     #[test]
     fn a_video_goes_to_the_gpu_when_that_is_ready_and_back_when_it_fails() {
@@ -757,17 +694,66 @@ mod tests {
         for element in ["good"].into_iter().chain(later) {
             let stubs = Stubs::new(&format!("video-{element}"), &[element]);
             let mut encoder = FrameEncoder::new(1, port_frame(OF));
-            encoder.encoders.gpu = Some(stubs.encoders.clone());
-            let mut decoder = Decoder::new(OF).unwrap();
-            assert_eq!(play(&mut encoder, &mut decoder, 0..1), [0], "the library begins");
+            encoder.encoders.gpus = [None, Some(stubs.encoders.clone())];
+            let mut viewer = Viewer::new();
+            assert_eq!(viewer.play(&mut encoder, 0..1), [(0, H264)], "the library begins");
             stubs.reports.recv().unwrap().expect("the GPU's encoder passes its trial");
-            let keyframes = play(&mut encoder, &mut decoder, 1..30);
-            let by = encoder.encoder.as_ref().unwrap().by;
+            let keyframes = viewer.play(&mut encoder, 1..30);
+            let by = encoder.encoder.by().unwrap();
             match element {
-                "good" => assert_eq!((keyframes, by), (vec![1], By::Gpu)),
+                "good" => assert_eq!((keyframes, by), (vec![(1, H264)], By::Gpu(H264))),
                 // Eight frames on the GPU; the ninth is the library's.
-                _ => assert_eq!((keyframes, by), (vec![1, 9], By::Library), "{element}"),
+                _ => {
+                    let expected = (vec![(1, H264), (9, H264)], By::Library);
+                    assert_eq!((keyframes, by), expected, "{element}");
+                }
             }
         }
+    }
+
+    /// GStreamer's libaom in the place of a GPU's encoder and decoder.
+    #[test]
+    fn a_viewer_that_decodes_av1_gets_it_as_long_as_it_does() {
+        let both = Stubs::of(Av1, "video-av1", "stub/goodav1enc,aom/av1dec");
+        let h264 = Stubs::of(H264, "video-beside-av1", "stub/goodenc");
+        let mut encoder = FrameEncoder::new(1, port_frame(OF));
+        encoder.encoders.gpus = [Some(both.encoders.clone()), Some(h264.encoders.clone())];
+        let mut viewer = Viewer::new();
+        assert_eq!(viewer.play(&mut encoder, 0..1), [(0, H264)]);
+        h264.reports.recv().unwrap().expect("the GPU's encoder passes its trial");
+        assert_eq!(viewer.play(&mut encoder, 1..5), [(1, H264)]);
+        assert!(both.process().is_none(), "nobody decodes AV1");
+        let settings = Settings::new(Purpose::Decode, Av1);
+        viewer.av1 = Some(Process::start(&both.program(), &settings).unwrap());
+        // Nothing waits for the trial.
+        let mut keyframes = viewer.play(&mut encoder, 5..7);
+        assert!(both.reports.recv().unwrap().unwrap().starts_with("goodav1enc: "));
+        keyframes.extend(viewer.play(&mut encoder, 7..20));
+        let [(5..=7, Av1)] = keyframes[..] else { panic!("{keyframes:?}") };
+        // The viewer takes it back.
+        let process = viewer.av1.take();
+        assert_eq!(viewer.play(&mut encoder, 20..24), [(20, H264)]);
+        assert_eq!(encoder.encoder.by(), Some(By::Gpu(H264)));
+        viewer.av1 = process;
+        assert_eq!(viewer.play(&mut encoder, 24..28), [(24, Av1)]);
+        let process = rustix::process::Pid::from_raw(both.process().unwrap().cast_signed());
+        rustix::process::kill_process(process.unwrap(), rustix::process::Signal::KILL).unwrap();
+        let keyframes = viewer.play(&mut encoder, 28..32);
+        assert_eq!(keyframes, [(28, H264), (29, H264)], "the library's frame, then the GPU's");
+    }
+
+    #[test]
+    fn av1_that_nothing_decodes_here_is_not_sent() {
+        let stubs = Stubs::of(Av1, "video-av1-alone", "stub/goodav1enc");
+        let mut encoder = FrameEncoder::new(1, port_frame(OF));
+        encoder.encoders.gpus = [Some(stubs.encoders.clone()), None];
+        let both = Stubs::of(Av1, "video-av1-both", "aom/av1dec");
+        let mut viewer = Viewer::new();
+        let settings = Settings::new(Purpose::Decode, Av1);
+        viewer.av1 = Some(Process::start(&both.program(), &settings).unwrap());
+        assert_eq!(viewer.play(&mut encoder, 0..2), [(0, H264)]);
+        let why = stubs.reports.recv().unwrap().unwrap_err();
+        assert!(why.contains("nothing decodes it"), "{why}");
+        assert_eq!(viewer.play(&mut encoder, 2..6), []);
     }
 }

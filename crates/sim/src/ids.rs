@@ -236,7 +236,7 @@ impl Pipeline for Ids {
                 let mut coded = [reference.to_le_bytes(), self.frames.to_le_bytes()].concat();
                 coded.resize(CODED_BYTES_MIN.max(if keyframe { 4 * usual } else { usual }), 0);
                 data = coded;
-                FrameData::Coded { keyframe, data: &data }
+                FrameData::h264(keyframe, &data)
             }
         };
         Command::Video(VideoCommand::Next { id, time, clip, frame: encoded }).append_to(out);

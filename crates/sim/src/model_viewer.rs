@@ -354,7 +354,9 @@ impl ModelViewer {
                     FrameData::Pixels { .. } => {
                         return Err(format!("stream {id} is for no right eye, but has pixels"));
                     }
-                    FrameData::Coded { keyframe, data } => stream.decode(id, keyframe, data)?,
+                    FrameData::Coded { keyframe, data } => {
+                        stream.decode(id, keyframe.is_some(), data)?
+                    }
                 };
                 self.show_frame(&clip, place, &shown);
                 if !matches!(shown, Shown::Nothing) {

@@ -330,7 +330,7 @@ impl Desktop {
                 bits_per_second / 8 / u64::from(frames_per_second) * if keyframe { KEY } else { 1 };
             let mut data = vec![0; bytes.max(4) as usize];
             data[..4].copy_from_slice(&number.to_le_bytes());
-            let encoded = FrameData::Coded { keyframe, data: &data };
+            let encoded = FrameData::h264(keyframe, &data);
             Command::Video(VideoCommand::Next {
                 id: frame.stream,
                 time: frame.time,

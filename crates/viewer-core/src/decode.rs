@@ -35,6 +35,7 @@ use crate::stereo::Stereo;
 use crate::stream_tail::StreamTail;
 use crate::unacked_input::UnackedInput;
 use crate::video::Videos;
+use crate::video_codecs::VideoCodecs;
 use crate::viewer::ViewerError;
 
 /// 8: most unanswered barriers; an answer without a request violates the protocol.
@@ -59,6 +60,7 @@ pub(crate) struct State {
     pub(crate) microphone: MicrophoneChannel,
     pub(crate) quality: QualityChoice,
     pub(crate) stereo: Stereo,
+    pub(crate) video_codecs: VideoCodecs,
     pub(crate) lip_sync: LipSync,
     /// Order of updates that arrive as datagrams, if this viewer takes them.
     pub(crate) order: DatagramOrder,
@@ -156,6 +158,7 @@ impl State {
             microphone: MicrophoneChannel::new(caps),
             quality: QualityChoice::default(),
             stereo: Stereo::default(),
+            video_codecs: VideoCodecs::default(),
             lip_sync: LipSync::default(),
             order: DatagramOrder::default(),
             stream_tail: StreamTail::default(),
@@ -223,6 +226,8 @@ impl State {
                 self.sound.handle_hello(hello.caps, &mut self.outbox);
                 self.microphone.handle_hello(hello.caps);
                 self.quality.handle_hello(hello.caps, &mut self.outbox);
+                let codecs = self.video_codecs.handle_hello(hello.caps, &mut self.outbox);
+                self.videos.announce(codecs);
                 if self.stereo.handle_hello(hello.caps, &mut self.outbox) {
                     self.videos.want_right_eye(true, &mut self.framebuffer);
                 }

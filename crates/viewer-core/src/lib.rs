@@ -31,6 +31,7 @@ mod stream_tail;
 mod unacked_input;
 mod underlay;
 mod video;
+mod video_codecs;
 mod viewer;
 
 pub use thinc_clipboard::ClipboardPolicy;

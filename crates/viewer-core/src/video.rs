@@ -10,7 +10,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 use thinc_protocol::limits::{RECTS_MAX, VIDEO_STREAMS_MAX};
 use thinc_protocol::video::{
-    Codec, DecoderState, Eye, FrameData, Source, VideoCommand, VideoStatus, pixel_bytes,
+    Codec, DecoderState, Eye, FrameCodec, FrameData, Source, VideoCommand, VideoStatus, pixel_bytes,
 };
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -83,7 +83,7 @@ pub enum VideoEvent {
     Started {
         /// The stream.
         stream: u64,
-        /// The codec of its frames.
+        /// The codec of its first frames.
         codec: Codec,
         /// Size of the frames, both edges even. Later frames may have another size; each event has
         /// its own.
@@ -98,6 +98,8 @@ pub enum VideoEvent {
         serial: u64,
         /// The frame is a keyframe.
         keyframe: bool,
+        /// Its codec; only a keyframe's differs from that of the frame before.
+        codec: FrameCodec,
         /// The frame's size, both edges even.
         size: Size,
         /// One access unit; [`Viewer::reuse_video_buffer`](crate::Viewer::reuse_video_buffer) takes
@@ -122,6 +124,8 @@ struct Stream {
     /// The shell cannot decode its compressed frames; uncompressed ones are shown all the same.
     refused: bool,
     tracking: Tracking,
+    /// The codec of its newest keyframe.
+    frame_codec: FrameCodec,
     /// Keyframes that failed since the last decoded frame.
     keys_failed: u32,
 }
@@ -144,6 +148,7 @@ struct Waiting {
     stream: u64,
     eye: Eye,
     keyframe: bool,
+    codec: FrameCodec,
     source: Source,
     place: Rect,
     /// The part of its clip that nothing was drawn over since; for the right eye, that no newer
@@ -187,6 +192,10 @@ enum Task {
 #[derive(Debug, Default)]
 pub(crate) struct Videos {
     caps: u32,
+    /// Bits of the codecs that are decoded beside those of the hello; and of all that were, in this
+    /// connection.
+    decoded: u32,
+    announced: u32,
     streams: [Option<Stream>; VIDEO_STREAMS_MAX as usize],
     /// Decoder state to report for each stream, newest only: "ready" precedes any frame, "needs
     /// keyframe" and "refused" follow one.
@@ -302,6 +311,9 @@ impl Videos {
                     }
                     FrameData::Coded { .. } if stream.codec == Codec::None => {
                         return Err(VideoError::NotCoded(id));
+                    }
+                    FrameData::Coded { keyframe: Some(codec), .. } if !self.takes(codec) => {
+                        return Err(VideoError::NotSupported(id));
                     }
                     FrameData::Coded { keyframe, data } => {
                         match eye {
@@ -508,6 +520,18 @@ impl Videos {
             .ok_or(VideoError::NotStarted(id))
     }
 
+    /// The session may send keyframes of this codec. What was announced may still come after it
+    /// was taken back: its frames fail.
+    fn takes(&self, codec: FrameCodec) -> bool {
+        codec == FrameCodec::H264 || self.announced & codec.bit() != 0
+    }
+
+    /// The session is told that these codecs are decoded from now on.
+    pub(crate) fn announce(&mut self, codecs: u32) {
+        self.decoded = codecs;
+        self.announced |= codecs;
+    }
+
     fn start(
         &mut self,
         id: u16,
@@ -530,8 +554,17 @@ impl Videos {
         }
         let number = self.next_number();
         let tracking = Tracking::NeedsKeyframe { requested: false };
-        let stream =
-            Stream { number, codec, eye, source, place, refused: false, tracking, keys_failed: 0 };
+        let stream = Stream {
+            number,
+            codec,
+            eye,
+            source,
+            place,
+            refused: false,
+            tracking,
+            frame_codec: FrameCodec::H264,
+            keys_failed: 0,
+        };
         self.streams[usize::from(id)] = Some(stream);
         // A report about the previous stream of this number is stale.
         self.answers[usize::from(id)] = match codec {
@@ -571,10 +604,11 @@ impl Videos {
         &mut self,
         id: u16,
         clip: &Region,
-        (keyframe, time): (bool, Micros),
+        (key_codec, time): (Option<FrameCodec>, Micros),
         data: &[u8],
         now: Micros,
     ) {
+        let keyframe = key_codec.is_some();
         self.stats.coded += 1;
         self.stats.keyframes += u64::from(keyframe);
         let serial = self.next_number();
@@ -584,6 +618,7 @@ impl Videos {
         let stream =
             streams[usize::from(id)].as_mut().expect("the caller has looked the stream up");
         let number = stream.number;
+        stream.frame_codec = key_codec.unwrap_or(stream.frame_codec);
         let is_full = is_full
             || waiting.iter().filter(|w| w.stream == number).count() >= WAITING_OF_STREAM_MAX;
         let is_decodable = keyframe || stream.tracking == Tracking::InSync;
@@ -611,6 +646,7 @@ impl Videos {
             stream: number,
             eye: stream.eye,
             keyframe,
+            codec: stream.frame_codec,
             source: stream.source,
             place: stream.place,
             unwritten: clip.clone(),
@@ -669,7 +705,13 @@ impl Videos {
             return;
         };
         let (stream, keyframe) = (failed.stream, failed.keyframe);
-        if keyframe && let Some((_, of)) = self.find(stream) {
+        // The next keyframe is of a codec that is decoded.
+        let is_taken_back =
+            failed.codec != FrameCodec::H264 && self.decoded & failed.codec.bit() == 0;
+        if keyframe
+            && !is_taken_back
+            && let Some((_, of)) = self.find(stream)
+        {
             of.keys_failed += 1;
             if of.keys_failed == KEYS_FAILED_MAX {
                 return self.handle_refused(stream);
@@ -801,6 +843,7 @@ impl Videos {
                     stream,
                     serial,
                     keyframe: waiting.keyframe,
+                    codec: waiting.codec,
                     size: even(waiting.source.size),
                     data,
                 }

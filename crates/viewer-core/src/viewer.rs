@@ -55,7 +55,8 @@ pub struct ViewerConfig {
     /// The window in pixels; 0 × 0 keeps the session's size.
     pub size: Size,
     /// Bits of `thinc_protocol::viewer::ViewerCaps` that the shell decides: `RESIZE`,
-    /// `LOCAL_CURSOR`, `VIDEO`, and `H264` if it decodes that. The capabilities of this crate are
+    /// `LOCAL_CURSOR`, `VIDEO`, and `H264` if it decodes that. Other codecs:
+    /// [`Viewer::set_video_codecs`]. The capabilities of this crate are
     /// always announced.
     pub caps: u32,
     /// How the viewer takes part in the clipboard.

@@ -262,7 +262,7 @@ fn a_session_that_misuses_the_right_eye_is_refused() {
     refused(&mut shown, outside, VideoError::OutsidePlace(3));
     let mut shown = stereo(StereoMode::Anaglyph);
     shown.video(init(3, Codec::None, PLACE)).unwrap();
-    let coded = next(3, PLACE, FrameData::Coded { keyframe: true, data: b"1" });
+    let coded = next(3, PLACE, FrameData::h264(true, b"1"));
     refused(&mut shown, coded, VideoError::NotCoded(3));
 }
 
@@ -339,7 +339,7 @@ fn the_right_eyes_pixels_are_work_of_an_update_once() {
     assert_eq!(shown.update(&with(15, vec![begin(), show()]), true), Err(ViewerError::Work));
     // Frames that are decoded later write nothing yet, of however many streams.
     let mut shown = stereo(StereoMode::Anaglyph);
-    let coded = FrameData::Coded { keyframe: true, data: b"1" };
+    let coded = FrameData::h264(true, b"1");
     let all = (0..16).flat_map(|id| [init(id, Codec::H264, PLACE), next(id, first, coded)]);
     assert_eq!(shown.update(&with(15, all.collect()), true), Ok(()));
 }

@@ -130,7 +130,7 @@ fn protocol_violations_are_reported() {
         (vec![end.clone()], not_started),
         (vec![init(1, Codec::H264), end.clone(), end.clone()], not_started),
         (vec![init(2, Codec::None), next(1, PLACE, plain(SampleLayout::Yuv420))], not_started),
-        (vec![next(1, PLACE, FrameData::Coded { keyframe: true, data: b"x" })], not_started),
+        (vec![next(1, PLACE, FrameData::h264(true, b"x"))], not_started),
         (vec![VideoCommand::Move { id: 1, x: 0, y: 0 }], not_started),
         (vec![VideoCommand::SourceSize { id: 1, source: SOURCE }], not_started),
         (vec![VideoCommand::PlaceSize { id: 1, size }], not_started),
@@ -139,10 +139,7 @@ fn protocol_violations_are_reported() {
             VideoError::OutsidePlace(1),
         ),
         (
-            vec![
-                init(1, Codec::H264),
-                next(1, Rect::at(4, 19, 4, 2), FrameData::Coded { keyframe: true, data: b"x" }),
-            ],
+            vec![init(1, Codec::H264), next(1, Rect::at(4, 19, 4, 2), FrameData::h264(true, b"x"))],
             VideoError::OutsidePlace(1),
         ),
         (
@@ -158,10 +155,7 @@ fn protocol_violations_are_reported() {
             VideoError::Length { id: 1, len: picture.data().len(), needed },
         ),
         (
-            vec![
-                init(1, Codec::None),
-                next(1, PLACE, FrameData::Coded { keyframe: true, data: b"x" }),
-            ],
+            vec![init(1, Codec::None), next(1, PLACE, FrameData::h264(true, b"x"))],
             VideoError::NotCoded(1),
         ),
     ];

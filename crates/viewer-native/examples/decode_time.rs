@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use thinc_gpu_video::{Coded, Process, Purpose, Settings};
 use thinc_h264::{Decoder, Encoder, EncoderSettings};
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 use thinc_video::Planes;
 use thinc_viewer_native::video_decoder::{Decoded, Decoders};
@@ -33,7 +33,7 @@ fn main() {
     let started = began.elapsed();
     let (mut picture, mut out, mut copy) = (Planes::new(), Planes::new(), Planes::new());
     let process = there.process_id().expect("it runs");
-    let settings = Settings { purpose: Purpose::Decode, node: None, without: Vec::new() };
+    let settings = Settings::new(Purpose::Decode, FrameCodec::H264);
     let codec = Path::new(program).with_file_name("thinc-gpu-codec");
     let mut hardware = Process::start(&codec, &settings);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];

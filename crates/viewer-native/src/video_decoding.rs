@@ -4,9 +4,11 @@
 //! tried there from a keyframe on (video_decoding/hardware.rs): the same units are decoded by both,
 //! and what the person sees is the processor's. Once enough frames were the same to the bit, and
 //! took less time (trial.rs), the graphics processor has the same state, and the stream is its
-//! alone. If it fails later, the stream goes on in the processor with its next keyframe. Knows
-//! streams and their keyframes; never what a frame covers.
+//! alone. If it fails later, the stream goes on in the processor with its next keyframe. AV1 is the
+//! graphics processor's from the start (av1.rs). Knows streams and their keyframes; never what a
+//! frame covers.
 
+mod av1;
 mod hardware;
 mod trial;
 
@@ -14,12 +16,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 use thinc_video::Planes;
 
 use crate::client::DecoderReport;
 use crate::decoder_choice::DecoderChoice;
 use crate::video_decoder::{Decoded, Decoders};
+use av1::Av1;
 use hardware::{Hardware, Over, Progress};
 
 /// 1280 × 720: pixels of the smallest frame that is tried by itself. The processor decodes that in
@@ -40,6 +44,8 @@ pub struct VideoDecoding {
     program: Option<PathBuf>,
     /// Since the first stream that was tried.
     hardware: Option<Hardware>,
+    /// Since the first stream of a session that takes AV1.
+    av1: Option<Av1>,
     streams: BTreeMap<u64, Stream>,
     report: DecoderReport,
     /// The report has changed since it was taken.
@@ -52,6 +58,7 @@ pub struct VideoDecoding {
 enum Last {
     Software,
     Hardware,
+    Av1,
 }
 
 #[derive(Debug)]
@@ -95,6 +102,7 @@ impl VideoDecoding {
             choice,
             program: hardware.filter(|_| choice != DecoderChoice::Software),
             hardware: None,
+            av1: None,
             streams: BTreeMap::new(),
             report: DecoderReport::default(),
             is_news: false,
@@ -120,9 +128,37 @@ impl VideoDecoding {
         self.software.start(stream, size)
     }
 
+    /// The session may send AV1: whether it is decoded here is found out, unless that is known.
+    pub fn try_av1(&mut self) {
+        if let (None, Some(program)) = (&self.av1, &self.program) {
+            self.av1 = Some(Av1::new(program));
+        }
+        if let Some(av1) = &mut self.av1 {
+            av1.start();
+        }
+    }
+
+    /// Codecs beside H.264 that are decoded now: bits of `FrameCodec`.
+    pub fn codecs(&mut self) -> u32 {
+        let decodes_av1 = self.av1.as_mut().is_some_and(Av1::decodes);
+        if decodes_av1 { FrameCodec::Av1.bit() } else { 0 }
+    }
+
     /// Sets `out` to the frame of a stream's next access unit, with edges rounded up to even
     /// numbers; leaves it alone if there is none.
-    pub fn decode(&mut self, stream: u64, size: Size, unit: &[u8], out: &mut Planes) -> Decoded {
+    pub fn decode(
+        &mut self,
+        (stream, codec): (u64, FrameCodec),
+        size: Size,
+        unit: &[u8],
+        out: &mut Planes,
+    ) -> Decoded {
+        if codec == FrameCodec::Av1 {
+            return self.by_av1(stream, size, unit, out);
+        }
+        if let Some(av1) = &mut self.av1 {
+            av1.end(stream);
+        }
         match self.follow(stream, size) {
             By::Hardware { in_sync } => self.by_hardware(stream, size, unit, in_sync, out),
             By::Software | By::Both => self.by_software(stream, size, unit, out),
@@ -140,6 +176,9 @@ impl VideoDecoding {
         while let Some(&stream) = self.streams.keys().next() {
             self.forget(stream);
         }
+        if let Some(av1) = &mut self.av1 {
+            av1.end_all();
+        }
         self.software.end_all();
     }
 
@@ -156,6 +195,16 @@ impl VideoDecoding {
     /// The id of the process that decodes by a graphics processor, if one runs.
     pub fn hardware_process_id(&self) -> Option<u32> {
         self.hardware.as_ref()?.process_id()
+    }
+
+    /// The same of the process that decodes AV1.
+    pub fn av1_process_id(&self) -> Option<u32> {
+        self.av1.as_ref()?.process_id()
+    }
+
+    /// True while it is found out whether AV1 is decoded.
+    pub fn is_av1_tried(&self) -> bool {
+        self.av1.as_ref().is_some_and(Av1::is_tried)
     }
 
     /// True while the graphics processor is behind the processor in what both decode.
@@ -306,6 +355,22 @@ impl VideoDecoding {
         if is_keyframe { self.by_software(stream, size, unit, out) } else { Decoded::Failed }
     }
 
+    fn by_av1(&mut self, stream: u64, size: Size, unit: &[u8], out: &mut Planes) -> Decoded {
+        let Some(av1) = &mut self.av1 else { return Decoded::Failed };
+        let begins = !av1.has(stream);
+        let decoded = av1.decode(stream, thinc_h264::coded_size(size), unit, out);
+        if decoded == Decoded::Frame {
+            if begins {
+                // Others have it no longer.
+                self.forget_h264(stream);
+                self.software.end(stream);
+            }
+            self.set_last(Last::Av1);
+            self.set_failure(None);
+        }
+        decoded
+    }
+
     fn set_by(&mut self, stream: u64, by: By) {
         if let Some(known) = self.streams.get_mut(&stream) {
             known.by = by;
@@ -314,6 +379,13 @@ impl VideoDecoding {
 
     /// The graphics processor, if it has the stream, has it no longer.
     fn forget(&mut self, stream: u64) {
+        if let Some(av1) = &mut self.av1 {
+            av1.end(stream);
+        }
+        self.forget_h264(stream);
+    }
+
+    fn forget_h264(&mut self, stream: u64) {
         let known = self.streams.remove(&stream);
         if let (Some(hardware), Some(_)) =
             (&self.hardware, known.filter(|it| it.by != By::Software))
@@ -327,9 +399,11 @@ impl VideoDecoding {
             return;
         }
         let hardware = || self.hardware.as_ref().and_then(Hardware::name).unwrap_or_default();
+        let av1 = || self.av1.as_ref().map_or_else(String::new, |av1| av1.name().to_owned());
         self.report.decoder = Some(match last {
             Last::Software => SOFTWARE.to_owned(),
             Last::Hardware => hardware(),
+            Last::Av1 => av1(),
         });
         self.is_news = true;
     }

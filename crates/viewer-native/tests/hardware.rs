@@ -13,10 +13,13 @@ use std::time::Instant;
 
 use fake::{Fake, LONG};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use thinc_gpu_video::{Coded, Process, Purpose, Rates, Settings};
 use thinc_h264::{Decoder, Encoder, EncoderSettings, coded_size};
 use thinc_protocol::command::Command;
 use thinc_protocol::video::{
-    Codec, DecoderState, Eye, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye,
+    FrameCodec::{self, Av1, H264},
+    FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
@@ -30,6 +33,9 @@ const VIEWER: &str = env!("CARGO_BIN_EXE_thinc-view");
 /// The decoder that stands for a graphics processor's, and the name that it is reported by.
 const ELEMENTS: &str = "openh264/openh264dec";
 const ELEMENT: &str = "openh264dec:";
+/// The same with AV1, and what encodes it.
+const AV1_ELEMENTS: &str = "openh264/openh264dec,aom/av1dec,stub/goodav1enc";
+const AV1_ELEMENT: &str = "av1dec:";
 /// 8: frames that both decode before the graphics processor takes over.
 const TRIED: usize = 8;
 
@@ -71,8 +77,16 @@ impl Folder {
 
     /// The codec program with the decoder that stands for a graphics processor's.
     fn stand_in(&self) -> PathBuf {
+        self.stand_in_of(ELEMENTS)
+    }
+
+    fn stand_in_of(&self, elements: &str) -> PathBuf {
         let codec = codec();
-        let text = format!("THINC_VIDEO_ELEMENTS={ELEMENTS} exec '{}' \"$@\"", codec.display());
+        let text = format!(
+            "GST_PLUGIN_PATH='{}' THINC_VIDEO_ELEMENTS={elements} exec '{}' \"$@\"",
+            codec.with_file_name("examples").display(),
+            codec.display()
+        );
         self.program("stand-in", &text)
     }
 }
@@ -129,7 +143,7 @@ impl Stream {
         let unit = self.unit(keyframe);
         let (mut here, mut there) = (Planes::new(), Planes::new());
         self.expected.decode(&unit, &mut here).unwrap();
-        let decoded = decoding.decode(self.number, self.size, &unit, &mut there);
+        let decoded = decoding.decode((self.number, H264), self.size, &unit, &mut there);
         match decoded {
             Decoded::Frame => {
                 assert!(there.size() == coded_size(self.size), "{:?}", there.size());
@@ -306,11 +320,11 @@ fn units_that_are_no_frames_do_not_reach_it_and_it_goes_on_with_a_keyframe() {
     let mut out = Planes::new();
     let other_size = Stream::new(9, Size { width: 96, height: 48 }).unit(true);
     for unit in [&[][..], &[0x5a; 900], &other_size, &vec![0; (8 << 20) + 1]] {
-        assert_eq!(decoding.decode(1, SMALL, unit, &mut out), Decoded::Failed);
+        assert_eq!(decoding.decode((1, H264), SMALL, unit, &mut out), Decoded::Failed);
         // What refers to a frame that was not decoded is not decoded either.
         let delta = stream.unit(false);
         stream.expected.decode(&delta, &mut Planes::new()).unwrap();
-        assert_eq!(decoding.decode(1, SMALL, &delta, &mut out), Decoded::Failed);
+        assert_eq!(decoding.decode((1, H264), SMALL, &delta, &mut out), Decoded::Failed);
         assert!(out == Planes::new());
         stream.needs_keyframe = true;
         for _ in 0..3 {
@@ -442,7 +456,7 @@ fn no_frame_waits_for_a_process_that_starts() {
     for frame in 0..1500 {
         let unit = stream.unit(frame % 250 == 0);
         stream.expected.decode(&unit, &mut here).unwrap();
-        assert_eq!(decoding.decode(1, SMALL, &unit, &mut there), Decoded::Frame);
+        assert_eq!(decoding.decode((1, H264), SMALL, &unit, &mut there), Decoded::Frame);
         assert!(there == here, "frame {frame}");
     }
     assert!(decoding.is_hardware_behind());
@@ -470,6 +484,164 @@ fn without_a_graphics_processor_or_by_choice_there_is_no_process() {
         assert!(report.hardware_failure.is_some_and(|said| said.starts_with(why)));
         assert_eq!(report.decoder.as_deref(), Some("openh264"));
         assert_eq!(decoding.take_report(), None);
+    }
+}
+
+/// A stream of AV1: what is encoded, and what it should show.
+struct Av1Stream {
+    encoder: Process,
+    expected: Process,
+    time: usize,
+}
+
+impl Av1Stream {
+    fn new(program: &Path) -> Av1Stream {
+        let start = |purpose| Process::start(program, &Settings::new(purpose, Av1)).unwrap();
+        Av1Stream { encoder: start(Purpose::Encode), expected: start(Purpose::Decode), time: 0 }
+    }
+
+    /// The next unit, and its frame.
+    fn next(&mut self, keyframe: bool) -> (Vec<u8>, Planes) {
+        const RATES: Rates = Rates { bits_per_second: 4_000_000, frames_per_second: 30 };
+        self.time += 1;
+        let (mut planes, mut unit) = (Planes::new(), Vec::new());
+        planes.reset(SMALL, SampleLayout::Yuv420);
+        for (at, sample) in planes.data_mut().iter_mut().enumerate() {
+            *sample = ((at % 64 + 3 * self.time) ^ (at / 64)) as u8;
+        }
+        let coded = self.encoder.encode(1, &planes.as_ref(), RATES, keyframe, &mut unit);
+        assert_eq!(coded.unwrap(), Coded::Done { keyframe });
+        let mut frame = Planes::new();
+        let decoded = self.expected.decode(1, SMALL, &unit, &mut frame).unwrap();
+        assert_eq!(decoded, Coded::Done { keyframe: false });
+        (unit, frame)
+    }
+
+    /// The next frame, which must be right if it is shown.
+    fn show(&mut self, decoding: &mut VideoDecoding, keyframe: bool) -> Decoded {
+        let (unit, here) = self.next(keyframe);
+        let mut there = Planes::new();
+        let decoded = decoding.decode((1, Av1), SMALL, &unit, &mut there);
+        assert!(there == if decoded == Decoded::Frame { here } else { Planes::new() });
+        decoded
+    }
+}
+
+/// Waits until the trial says that AV1 is decoded.
+fn wait_for_av1(decoding: &mut VideoDecoding) {
+    let until = Instant::now() + LONG;
+    while decoding.codecs() != Av1.bit() {
+        assert!(Instant::now() < until, "AV1 is not decoded");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn av1_is_decoded_until_it_has_failed_twice() {
+    let _one = one_at_a_time();
+    let folder = Folder::new();
+    let program = folder.stand_in_of(AV1_ELEMENTS);
+    let mut source = Av1Stream::new(&program);
+    let mut decoding = decoding(DecoderChoice::Auto, &program);
+    assert_eq!(decoding.codecs(), 0, "nothing is tried before the first video");
+    let mut stream = Stream::new(1, SMALL);
+    assert!(decoding.start(1, SMALL));
+    assert_eq!(stream.next(&mut decoding), Decoded::Frame);
+    assert_eq!(decoding.codecs(), 0, "not every session has AV1");
+    decoding.try_av1();
+    wait_for_av1(&mut decoding);
+    let first = decoding.av1_process_id().expect("it has passed the trial");
+    source.next(true);
+    for frame in 0..20 {
+        // What it refers to was not seen.
+        let expected = if frame < 2 { Decoded::Failed } else { Decoded::Frame };
+        assert_eq!(source.show(&mut decoding, frame % 7 == 2), expected, "{frame}");
+    }
+    assert!(decoding.report().decoder.as_deref().is_some_and(|by| by.starts_with(AV1_ELEMENT)));
+    // H.264 and AV1 take turns by their keyframes.
+    stream.needs_keyframe = true;
+    assert_eq!(stream.next(&mut decoding), Decoded::Frame);
+    assert_eq!(decoding.report().decoder.as_deref(), Some("openh264"));
+    assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
+    // A new connection finds it there.
+    decoding.end_all();
+    assert_eq!(decoding.codecs(), Av1.bit());
+    assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
+    assert_eq!(decoding.av1_process_id(), Some(first), "one process for all");
+    for (is_last, signal) in [(false, Signal::KILL), (true, Signal::STOP)] {
+        let id = decoding.av1_process_id().expect("a process runs");
+        let pid = Pid::from_raw(id.cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+        assert_eq!(source.show(&mut decoding, false), Decoded::Failed);
+        assert!(test_kill_process(pid).is_err(), "it is gone, and no zombie");
+        if is_last {
+            decoding.try_av1();
+            assert_eq!((decoding.codecs(), decoding.is_av1_tried()), (0, false));
+            assert_eq!(source.show(&mut decoding, true), Decoded::Failed);
+        } else {
+            // Another one is tried, for which nobody waits.
+            wait_for_av1(&mut decoding);
+            assert_eq!(source.show(&mut decoding, false), Decoded::Failed);
+            assert_eq!(source.show(&mut decoding, true), Decoded::Frame, "the next keyframe");
+        }
+    }
+    stream.needs_keyframe = true;
+    assert_eq!(stream.next(&mut decoding), Decoded::Frame, "the session goes on with H.264");
+    decoding.end(1);
+}
+
+/// They do not reach the process; but a session that sends them would send them again.
+#[test]
+fn av1_that_is_none_is_taken_back_too() {
+    let _one = one_at_a_time();
+    let folder = Folder::new();
+    let program = folder.stand_in_of(AV1_ELEMENTS);
+    let mut source = Av1Stream::new(&program);
+    let (key, _) = source.next(true);
+    let too_long = vec![0; (8 << 20) + 1];
+    let other = Size { width: 96, height: 48 };
+    for (size, unit) in [
+        (SMALL, &[][..]),
+        (SMALL, &[0x5a; 900]),
+        (SMALL, &key[..key.len() / 2]),
+        (SMALL, &too_long),
+        (other, &key),
+    ] {
+        let mut decoding = decoding(DecoderChoice::Auto, &program);
+        let mut out = Planes::new();
+        decoding.try_av1();
+        wait_for_av1(&mut decoding);
+        let process = decoding.av1_process_id();
+        for left in [Av1.bit(), 0] {
+            assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
+            assert_eq!(decoding.av1_process_id(), process);
+            assert_eq!(decoding.decode((1, Av1), size, unit, &mut out), Decoded::Failed);
+            assert_eq!(decoding.codecs(), left);
+        }
+        assert!(out == Planes::new());
+    }
+}
+
+#[test]
+fn where_av1_is_not_decoded_to_the_bit_it_is_not_announced() {
+    let _one = one_at_a_time();
+    let folder = Folder::new();
+    let black = "printf '\\004stub: a test' >&0; while dd bs=34 count=1 of=/dev/null 2>/dev/null; \
+                 do printf '\\001\\000\\000\\000\\000\\000' >&0; done";
+    for (name, text) in [("black", black), ("none", "printf '\\005none here' >&0"), ("dies", "")] {
+        let program = folder.program(name, text);
+        let mut decoding = decoding(DecoderChoice::Auto, &program);
+        assert!(decoding.start(1, SMALL));
+        decoding.try_av1();
+        let until = Instant::now() + LONG;
+        while decoding.is_av1_tried() {
+            assert_eq!(decoding.codecs(), 0, "{name}");
+            assert!(Instant::now() < until, "{name}: the trial does not end");
+            std::thread::yield_now();
+        }
+        assert_eq!(decoding.codecs(), 0, "{name}");
+        let mut stream = Stream::new(1, SMALL);
+        assert_eq!(stream.next(&mut decoding), Decoded::Frame);
     }
 }
 
@@ -530,7 +702,7 @@ fn the_viewer_shows_the_same_and_says_what_decodes() {
     // Shows the next frame, and checks three pixels of it.
     let mut show = |keyframe: bool, say: &mut dyn FnMut(&str) -> String| {
         let data = stream.unit(keyframe);
-        let frame = FrameData::Coded { keyframe, data: &data };
+        let frame = FrameData::h264(keyframe, &data);
         let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), frame };
         fake.commands(&[Command::Video(next)]);
         stream.expected.decode(&data, &mut planes).unwrap();
@@ -573,8 +745,92 @@ fn send_a_frame_that_is_lost(fake: &Fake, clip: &Region) -> VideoStatus {
     let mut other = Stream::new(0, SMALL);
     other.unit(true);
     let data = other.unit(false);
-    let frame = FrameData::Coded { keyframe: false, data: &data };
+    let frame = FrameData::h264(false, &data);
     let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), frame };
     fake.commands(&[Command::Video(next)]);
     fake.video_state()
+}
+
+/// The session is told that AV1 is decoded, and its keyframe is shown; when the process is gone it
+/// is told so too, before it is asked for a keyframe of what is decoded then.
+#[test]
+fn the_viewer_says_that_it_decodes_av1() {
+    const SCREEN: Size = Size { width: 200, height: 120 };
+    const PLACE: Rect = Rect::at(20, 10, 64, 48);
+    let _one = one_at_a_time();
+    let folder = Folder::new();
+    let fake = Fake::start(SCREEN);
+    let mut program = Program::new(VIEWER)
+        .args(["--headless", "--timeout", "120", "--script", "-"])
+        .arg(fake.link().to_string())
+        .env("THINC_GPU_CODEC", codec())
+        .env("THINC_VIDEO_ELEMENTS", AV1_ELEMENTS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut script = program.stdin.take().unwrap();
+    let mut answers = BufReader::new(program.stdout.take().unwrap()).lines();
+    let mut say = |line: &str| {
+        script.write_all(format!("{line}\n").as_bytes()).unwrap();
+        answers.next().unwrap().unwrap()
+    };
+    fake.wait_for("its hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
+    let source = Source { size: SMALL, crop: SMALL.rect() };
+    let init =
+        VideoCommand::Init { id: 0, codec: Codec::H264, eye: Eye::Left, source, place: PLACE };
+    fake.commands(&[Command::Video(init)]);
+    assert_eq!(fake.video_state(), VideoStatus { id: 0, decoder: DecoderState::Ready });
+    let clip = Region::from(PLACE);
+    let show = |keyframe: Option<FrameCodec>, data: &[u8]| {
+        let frame = FrameData::Coded { keyframe, data };
+        let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), frame };
+        fake.commands(&[Command::Video(next)]);
+    };
+    let mut stream = Stream::new(0, SMALL);
+    // The trial ends at some time, and is told with the next frame.
+    let until_announced = |stream: &mut Stream, say: &mut dyn FnMut(&str) -> String| {
+        let (mut frames, until) = (0, Instant::now() + LONG);
+        loop {
+            show((frames == 0).then_some(H264), &stream.unit(frames == 0));
+            assert_eq!(say("barrier"), "ok");
+            frames += 1;
+            let codecs = fake.arrived(|message| match message {
+                ViewerMessage::VideoCodecs(codecs) => Some(codecs),
+                _ => None,
+            });
+            if let Some(codecs) = codecs {
+                return assert_eq!(codecs, Av1.bit());
+            }
+            assert!(Instant::now() < until, "nothing is announced");
+        }
+    };
+    until_announced(&mut stream, &mut say);
+    let mut av1 = Av1Stream::new(&folder.stand_in_of(AV1_ELEMENTS));
+    let (mut pixels, mut painter) = (fake.screen(), Painter::new());
+    let stride = SCREEN.width as usize;
+    for frame in 0..4 {
+        let (unit, planes) = av1.next(frame == 0);
+        show((frame == 0).then_some(Av1), &unit);
+        painter.paint(&planes.as_ref(), &source, PLACE, &clip, &mut pixels, stride);
+        assert_eq!(say("barrier"), "ok");
+        for (x, y) in [(20, 10), (50, 30), (83, 57)] {
+            let color = pixels[y * stride + x] & 0xff_ffff;
+            assert_eq!(say(&format!("pixel {x} {y}")), format!("ok {color:06x}"), "{frame}");
+        }
+    }
+    let process = children(program.id(), "thinc-gpu-codec");
+    kill_process(process[0], Signal::KILL).unwrap();
+    show(None, &av1.next(false).0);
+    let taken_back = |message: &ViewerMessage| match message {
+        ViewerMessage::VideoCodecs(codecs) => Some(*codecs),
+        _ => None,
+    };
+    assert_eq!(fake.wait_for("that it is taken back", taken_back), 0);
+    assert_eq!(fake.video_state().decoder, DecoderState::NeedsKeyframe);
+    until_announced(&mut stream, &mut say);
+    show(Some(Av1), &av1.next(true).0);
+    assert_eq!(say("barrier"), "ok");
+    program.kill().unwrap();
+    program.wait().unwrap();
 }

@@ -90,7 +90,7 @@ fn init(id: u16, codec: Codec, source: Source) -> Command<'static> {
 }
 
 fn coded<'a>(id: u16, clip: &Region, (data, key): &'a (Vec<u8>, bool)) -> Command<'a> {
-    let frame = FrameData::Coded { keyframe: *key, data };
+    let frame = FrameData::h264(*key, data);
     Command::Video(VideoCommand::Next { id, time: 0, clip: clip.clone(), frame })
 }
 

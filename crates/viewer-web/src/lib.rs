@@ -631,10 +631,10 @@ pub extern "C" fn viewer_opening(opening: u32) {
     with(|page| page.set_opening(opening));
 }
 
-/// Whether the browser decodes H.264; sent from the next `viewer_open` on.
+/// What the browser decodes, as bits: 2, H.264, sent from the next `viewer_open` on; 4, AV1.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_h264(decodes: u32) {
-    with(|page| page.set_h264(decodes != 0));
+pub extern "C" fn viewer_codecs(codecs: u32) {
+    with(|page| page.set_codecs(codecs));
 }
 
 /// Whether the connection has datagrams; sent from the next `viewer_open` on.

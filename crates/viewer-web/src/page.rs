@@ -3,6 +3,7 @@
 //! page.
 //! Knows viewer-core's values and their memory layout for the page; never who reads them.
 
+mod codecs;
 mod files;
 mod microphone;
 mod saved;
@@ -107,7 +108,7 @@ pub(crate) enum VideoTask {
     None = 0,
     /// Stream, codec, width, height.
     Begin = 1,
-    /// Stream, serial, whether it is a keyframe, width, height; `encoded_frame` has the bytes.
+    /// Stream, serial, a keyframe's codec (else 0), width, height; `encoded_frame` has the bytes.
     Frame = 2,
     /// Stream.
     End = 3,
@@ -140,8 +141,8 @@ pub(crate) struct Page {
     event: [f64; NUMBERS],
     text: String,
     image: Vec<u32>,
-    /// Whether the browser decodes H.264.
-    h264: bool,
+    /// What the browser decodes: bits of `FrameCodec`.
+    codecs: u32,
     /// Whether the next connection opens the session, as `viewer_opening` numbers it.
     opening: u32,
     quality: PictureQuality,
@@ -186,7 +187,7 @@ impl Page {
             event: [0.0; NUMBERS],
             text: String::new(),
             image: Vec::new(),
-            h264: false,
+            codecs: 0,
             opening: 0,
             quality: PictureQuality::Auto,
             stereo: StereoMode::Off,
@@ -218,7 +219,6 @@ impl Page {
     pub(crate) fn open(&mut self, name_bytes: usize, size: Size) {
         let name =
             String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
-        let h264 = if self.h264 { ViewerCaps::H264 } else { 0 };
         let datagrams = if self.datagrams { ViewerCaps::DATAGRAMS } else { 0 };
         // Until the page says so again, it only reconnects.
         let opening = match std::mem::take(&mut self.opening) {
@@ -239,7 +239,7 @@ impl Page {
             | ViewerCaps::GRAPHICS
             | ViewerCaps::CLIP_POLICY
             | ViewerCaps::GAMMA
-            | h264
+            | self.codec_caps()
             | datagrams
             | opening
             | self.sound_caps()
@@ -260,6 +260,7 @@ impl Page {
         if let Some(number) = self.instance {
             viewer.set_instance(number);
         }
+        self.tell_codecs(&mut viewer);
         viewer.offer_cache(earlier_cache.unwrap_or_else(|| Cache::new(CACHE_BYTES_DEFAULT)));
         if let Some(layout) = &self.layout {
             viewer.set_layout(layout.clone());
@@ -576,11 +577,6 @@ impl Page {
         self.opening = opening;
     }
 
-    /// Whether the browser decodes H.264; sent on every connection from the next one on.
-    pub(crate) const fn set_h264(&mut self, decodes: bool) {
-        self.h264 = decodes;
-    }
-
     /// Whether the next connection has datagrams; sent in its hello.
     pub(crate) const fn set_datagrams(&mut self, takes: bool) {
         self.datagrams = takes;
@@ -595,9 +591,9 @@ impl Page {
                 VideoTask::Begin,
                 [stream as f64, f64::from(codec as u8), size.width.into(), size.height.into(), 0.0],
             ),
-            VideoEvent::Frame { stream, serial, keyframe, size, data } => {
+            VideoEvent::Frame { stream, serial, keyframe, codec, size, data } => {
                 viewer.reuse_video_buffer(std::mem::replace(&mut self.encoded_frame, data));
-                let key = f64::from(u8::from(keyframe));
+                let key = if keyframe { f64::from(codec as u8) } else { 0.0 };
                 (
                     VideoTask::Frame,
                     [stream as f64, serial as f64, key, size.width.into(), size.height.into()],

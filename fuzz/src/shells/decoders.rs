@@ -10,7 +10,7 @@ use thinc_protocol::limits::{CACHE_TOKEN_BYTES, SESSION_MESSAGE_BYTES_MAX, VIDEO
 use thinc_protocol::session::{
     CacheGrant, Geometry, Packed, SessionCaps, SessionHello, SessionMessage, Update,
 };
-use thinc_protocol::video::SampleLayout;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::Planes;
@@ -210,12 +210,13 @@ fn feed_viewer(input: &[u8], session: u32) -> bool {
     });
     let mut decoders = Decoders::default();
     // Each input has one of those that show the right eye.
+    viewer.set_video_codecs(FrameCodec::Av1.bit());
     viewer.choose_stereo(StereoMode::ALL[1 + input.len() % (StereoMode::ALL.len() - 1)]);
     viewer.offer_cache(Cache::new(CACHE_TRIED));
     viewer.offer_clipboard(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     let mut now = 1_000;
     let mut bytes = Vec::new();
-    hello_messages(session | SessionCaps::STEREO)
+    hello_messages(session | SessionCaps::STEREO | SessionCaps::VIDEO_CODECS)
         .iter()
         .for_each(|message| message.encode(&mut bytes));
     let mut alive = viewer.handle_bytes(&bytes, now).is_ok();

@@ -2,6 +2,7 @@
 //! are errors. Beside the path. The decoder is C++ (doc/security.md); this tests what passes the
 //! checks before it. Knows the public interfaces only.
 
+use thinc_gpu_video::av1;
 use thinc_h264::{Decoder, Encoder, EncoderSettings, coded_size};
 use thinc_region::Size;
 use thinc_video::{Planes, SampleLayout};
@@ -13,6 +14,32 @@ const SEPARATOR: [u8; 4] = [0, 0, 0, 0];
 /// A keyframe, four zeros, and a frame that refers to it.
 pub fn access_units(input: &[u8]) {
     decode(input);
+}
+
+/// A temporal unit of AV1, whose headers are checked before a graphics processor's decoder gets it.
+pub fn av1_units(input: &[u8]) {
+    let units: Vec<_> = av1::obus(input).collect();
+    let read: Vec<u8> = units.iter().flatten().flat_map(|obu| obu.bytes()).copied().collect();
+    assert!(input.starts_with(&read), "a unit is not what was read");
+    assert!(units.iter().rev().skip(1).all(Result::is_ok), "something follows an error");
+    if av1::check(input, GREY_SIZE).is_ok() {
+        assert_eq!(read, input, "all of it was read");
+    }
+}
+
+const GREY_SIZE: Size = Size { width: 256, height: 256 };
+
+/// A keyframe of libaom's; the same without its sequence header; and a frame that refers to it.
+pub fn av1_units_seeds() -> Vec<Vec<u8>> {
+    const DELIMITER: [u8; 2] = [0x12, 0];
+    const SEQUENCE: [u8; 13] = [0x0a, 0x0b, 0, 0, 0, 3, 0xbf, 0xff, 0xf9, 0xb5, 0xf2, 0, 0x80];
+    const KEY: [u8; 6] = [0x32, 4, 0x10, 0, 0x84, 0];
+    const NEXT: [u8; 6] = [0x32, 4, 0x30, 3, 0x80, 0x80];
+    let key = [&DELIMITER[..], &SEQUENCE, &KEY].concat();
+    let next = [&DELIMITER[..], &NEXT].concat();
+    assert!(av1::check(&key, GREY_SIZE).is_ok_and(|unit| unit.is_keyframe));
+    assert!(av1::check(&next, GREY_SIZE).is_ok_and(|unit| !unit.is_keyframe));
+    vec![key, [&DELIMITER[..], &KEY].concat(), next]
 }
 
 /// The number of decoded frames.

@@ -438,7 +438,7 @@ mod tests {
                 id: 1,
                 time,
                 clip,
-                frame: FrameData::Coded { keyframe: false, data },
+                frame: FrameData::h264(false, data),
             })
         };
         let long = [7; 2 * FRAME_PART_MIN as usize];

@@ -85,6 +85,7 @@ impl Session {
             | ViewerMessage::PictureQuality(_)
             | ViewerMessage::ExactFrame
             | ViewerMessage::Stereo(_)
+            | ViewerMessage::VideoCodecs(_)
             | ViewerMessage::Cache(_)
             | ViewerMessage::Instance(_)
             | ViewerMessage::View(_)

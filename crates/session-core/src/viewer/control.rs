@@ -161,7 +161,11 @@ impl Viewer {
         let quality = if may_be_lossy { SessionCaps::QUALITY } else { 0 };
         let sound = self.sound_caps() | self.microphone_caps();
         let input = relative | SessionCaps::PEN;
-        let stereo = if screen.video == VideoPolicy::Off { 0 } else { SessionCaps::STEREO };
+        let stereo = if screen.video == VideoPolicy::Off {
+            0
+        } else {
+            SessionCaps::STEREO | SessionCaps::VIDEO_CODECS
+        };
         let hello = SessionHello {
             version: self.control.version,
             caps: clipboard | input | self.datagram_caps() | sound | files | quality | stereo,

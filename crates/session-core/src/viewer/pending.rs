@@ -359,6 +359,11 @@ impl Pending {
         self.videos.want_right_eyes(wanted, &mut self.queue);
     }
 
+    /// It decodes these codecs from now on beside H.264.
+    pub(crate) fn set_video_codecs(&mut self, codecs: u32, now: Micros) {
+        self.videos.set_codecs(codecs, now);
+    }
+
     /// Takes what the screen shows to right eyes.
     pub(super) fn update_right_eyes(&mut self, eyes: &RightEyes, path: PathRates, now: Micros) {
         let view = (self.view.transform(), self.queue.size());

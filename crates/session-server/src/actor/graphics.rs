@@ -2,6 +2,7 @@
 //! the supervisor, and what encodes videos, from gpu_encoder.rs. Knows texts; never GPUs.
 
 use thinc_protocol::limits::NOTICE_BYTES_MAX;
+use thinc_protocol::video::FrameCodec;
 use thinc_session_core::Session;
 
 /// What encodes where no GPU does.
@@ -11,13 +12,16 @@ const PROCESSOR: &str = "the processor";
 #[derive(Debug, Default)]
 pub(super) struct GraphicsLine {
     drawing: Option<String>,
-    encoding: Option<String>,
+    /// What encodes AV1, and H.264.
+    encoding: [Option<String>; 2],
+    /// A GPU has encoded.
+    has_encoded: bool,
 }
 
 impl GraphicsLine {
     /// `drawing`: what an earlier session process was told.
     pub(super) fn new(drawing: Option<String>, core: &mut Session) -> GraphicsLine {
-        let line = GraphicsLine { drawing, encoding: None };
+        let line = GraphicsLine { drawing, ..GraphicsLine::default() };
         line.tell(core);
         line
     }
@@ -27,11 +31,19 @@ impl GraphicsLine {
         self.tell(core);
     }
 
-    pub(super) fn set_encoding(&mut self, name: Option<String>, core: &mut Session) {
-        // Where a GPU has encoded, it is said that it does no longer.
-        let name = name.or_else(|| self.encoding.as_ref().map(|_| PROCESSOR.to_owned()));
-        if self.encoding != name {
-            self.encoding = name;
+    pub(super) fn set_encoding(
+        &mut self,
+        codec: FrameCodec,
+        name: Option<String>,
+        core: &mut Session,
+    ) {
+        let known = match codec {
+            FrameCodec::Av1 => &mut self.encoding[0],
+            FrameCodec::H264 => &mut self.encoding[1],
+        };
+        if *known != name {
+            self.has_encoded |= name.is_some();
+            *known = name;
             self.tell(core);
         }
     }
@@ -43,7 +55,13 @@ impl GraphicsLine {
     }
 
     fn text(&self) -> Option<String> {
-        let encoding = self.encoding.as_ref().map(|name| format!("videos are encoded by {name}"));
+        let names: Vec<&str> = self.encoding.iter().flatten().map(|name| &**name).collect();
+        let encoding = match (names.is_empty(), self.has_encoded) {
+            (false, _) => Some(format!("videos are encoded by {}", names.join(" and "))),
+            // Where a GPU has encoded, it is said that it does no longer.
+            (true, true) => Some(format!("videos are encoded by {PROCESSOR}")),
+            (true, false) => None,
+        };
         let parts: Vec<&str> =
             [&self.drawing, &encoding].into_iter().flatten().map(|part| &**part).collect();
         let mut line = parts.join("; ");
@@ -59,13 +77,19 @@ mod tests {
     #[test]
     fn the_line_has_what_is_known_and_fits_its_message() {
         let line = |drawing: Option<&str>, encoding: Option<&str>| {
-            let (drawing, encoding) = (drawing.map(str::to_owned), encoding.map(str::to_owned));
-            GraphicsLine { drawing, encoding }.text()
+            let (drawing, h264) = (drawing.map(str::to_owned), encoding.map(str::to_owned));
+            GraphicsLine { drawing, encoding: [None, h264], has_encoded: false }.text()
         };
         assert_eq!(line(None, None), None);
         assert_eq!(line(Some("3D: llvmpipe"), None).unwrap(), "3D: llvmpipe");
         let both = line(Some("3D: radeonsi"), Some("vah264enc: VA-API")).unwrap();
         assert_eq!(both, "3D: radeonsi; videos are encoded by vah264enc: VA-API");
+        let encoding =
+            |encoding| GraphicsLine { drawing: None, encoding, has_encoded: true }.text();
+        let two = [Some("vaav1enc: AV1".to_owned()), Some("vah264enc: H.264".to_owned())];
+        let said = encoding(two).unwrap();
+        assert_eq!(said, "videos are encoded by vaav1enc: AV1 and vah264enc: H.264");
+        assert_eq!(encoding([None, None]).unwrap(), "videos are encoded by the processor");
         let long = line(Some(&"é".repeat(400)), Some(&"é".repeat(400))).unwrap();
         assert_eq!(long.len(), NOTICE_BYTES_MAX);
     }

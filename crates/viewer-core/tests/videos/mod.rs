@@ -99,6 +99,16 @@ impl Shown {
         Shown::greet(viewer, session_caps)
     }
 
+    /// A viewer that decodes these codecs beside H.264, of a session with these capabilities.
+    pub(crate) fn with_codecs(codecs: u32, session_caps: u32) -> Shown {
+        let caps = ViewerCaps::VIDEO | ViewerCaps::H264;
+        let config =
+            ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
+        let mut viewer = Viewer::new(&config);
+        viewer.set_video_codecs(codecs);
+        Shown::greet(viewer, session_caps)
+    }
+
     /// A viewer that offers a cache.
     pub(crate) fn with_cache(cache: Cache) -> Shown {
         let caps = ViewerCaps::VIDEO | ViewerCaps::H264;
@@ -212,7 +222,7 @@ impl Shown {
     }
 
     pub(crate) fn coded(&mut self, id: u16, clip: impl Into<Region>, keyframe: bool, data: &[u8]) {
-        self.video(next(id, clip, FrameData::Coded { keyframe, data })).unwrap();
+        self.video(next(id, clip, FrameData::h264(keyframe, data))).unwrap();
     }
 
     pub(crate) fn plain(&mut self, id: u16, clip: impl Into<Region>, luma: u8) {

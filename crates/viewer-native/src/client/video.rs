@@ -28,8 +28,13 @@ impl Shared {
             match event {
                 VideoEvent::Started { stream, codec: Codec::H264, size } => {
                     let ready = decoders.start(stream, size);
+                    if self.lock().viewers.shown.takes_video_codecs() {
+                        decoders.try_av1();
+                    }
                     self.tell_decoder(&mut decoders);
+                    let codecs = decoders.codecs();
                     self.answer(connection, |state| {
+                        state.viewers.shown.set_video_codecs(codecs);
                         if ready {
                             state.viewers.shown.handle_video_ready(stream);
                         } else {
@@ -40,12 +45,15 @@ impl Shared {
                 VideoEvent::Started { stream, codec: Codec::None, .. } => {
                     unreachable!("stream {stream} has no compressed frames")
                 }
-                VideoEvent::Frame { stream, serial, size, data, .. } => {
+                VideoEvent::Frame { stream, serial, codec, size, data, .. } => {
                     let began = Instant::now();
-                    let decoded = decoders.decode(stream, size, &data, &mut planes);
+                    let decoded = decoders.decode((stream, codec), size, &data, &mut planes);
                     let took = began.elapsed();
                     self.tell_decoder(&mut decoders);
+                    let codecs = decoders.codecs();
                     self.answer(connection, |state| {
+                        // Before a keyframe is requested: it is to be of what is decoded now.
+                        state.viewers.shown.set_video_codecs(codecs);
                         state.viewers.shown.reuse_video_buffer(data);
                         match decoded {
                             Decoded::Frame => {

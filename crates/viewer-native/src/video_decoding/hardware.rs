@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thinc_gpu_video::{Coded, NotStarted, Process, Purpose, Rates, Settings};
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 use thinc_video::Planes;
 
@@ -292,7 +293,7 @@ impl Worker {
             return;
         }
         if self.process.is_none() {
-            let settings = Settings { purpose: Purpose::Decode, node: None, without: Vec::new() };
+            let settings = Settings::new(Purpose::Decode, FrameCodec::H264);
             match Process::start(&self.program, &settings) {
                 Ok(process) => {
                     let mut shared = lock(&self.shared);

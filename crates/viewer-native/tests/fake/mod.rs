@@ -149,7 +149,7 @@ impl Fake {
                 seq: 0,
                 wire: None,
                 cursor: None,
-                more_caps: SessionCaps::STEREO,
+                more_caps: SessionCaps::STEREO | SessionCaps::VIDEO_CODECS,
             }),
             log: Mutex::new(log),
         });
@@ -264,6 +264,11 @@ impl Fake {
                 return found;
             }
         }
+    }
+
+    /// The first wanted message of those that have arrived, if there is one.
+    pub(crate) fn arrived<T>(&self, wanted: impl FnMut(ViewerMessage) -> Option<T>) -> Option<T> {
+        self.said.try_iter().find_map(wanted)
     }
 
     /// The next `count` key events as (code, keysym, down).
