@@ -244,6 +244,7 @@ fn html_alone_is_pasted_as_text_and_a_jpeg_as_png_in_both_directions() -> Outcom
 /// A program of GTK's that owns the clipboard, or says what it holds.
 const GTK: &str = r#"
 import sys, gi
+gi.require_version("Gdk", "3.0")
 gi.require_version("Gtk", "3.0")
 from gi.repository import Gdk, Gtk
 clipboard = Gtk.Clipboard.get(Gdk.SELECTION_CLIPBOARD)
