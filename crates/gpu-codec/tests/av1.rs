@@ -2,15 +2,19 @@
 //! what the protocol allows, and it decodes that to what was drawn. Over the interface that
 //! sessions and viewers have.
 
+mod pictures;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use thinc_gpu_video::av1::{Malformed, check, obus};
 use thinc_gpu_video::{Coded, NotStarted, Process, Purpose, Rates, Settings};
-use thinc_protocol::video::{FrameCodec, SampleLayout};
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 use thinc_video::Planes;
+
+use pictures::{difference, draw};
 
 /// libaom's encoder, with keyframes on request (examples/gststub.rs).
 const STUB: &str = "stub/goodav1enc";
@@ -39,29 +43,6 @@ fn start(purpose: Purpose, elements: &str) -> Result<Process, NotStarted> {
     let started = Process::start(&path, &Settings::new(purpose, FrameCodec::Av1));
     std::fs::remove_file(path).unwrap();
     started
-}
-
-/// A ramp with a square that moves.
-fn draw(size: Size, number: usize) -> Planes {
-    let mut frame = Planes::new();
-    frame.reset(size, SampleLayout::Yuv420);
-    for (plane, samples) in frame.planes_mut().into_iter().enumerate() {
-        let width = size.width as usize >> usize::from(plane > 0);
-        for (y, row) in samples.chunks_exact_mut(width).enumerate() {
-            for (x, sample) in row.iter_mut().enumerate() {
-                let inside = plane == 0 && (x + 3 * number) % 64 < 16 && y % 64 < 16;
-                *sample = if inside { 220 } else { (60 + plane * 20 + x * 80 / width) as u8 };
-            }
-        }
-    }
-    frame
-}
-
-fn difference(one: &Planes, other: &Planes) -> f64 {
-    assert_eq!(one.as_ref().size(), other.as_ref().size());
-    let samples = one.data().iter().zip(other.data());
-    let sum: u64 = samples.map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-    sum as f64 / one.data().len() as f64
 }
 
 /// Units of a stream; keyframes where they are requested.

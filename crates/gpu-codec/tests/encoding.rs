@@ -1,6 +1,8 @@
 //! The program, asked by gpu-video: what encodes right, and each way in which a GPU's encoder may
 //! fail. GStreamer's openh264enc stands for a GPU's; examples/gststub.rs adds the faults.
 
+mod pictures;
+
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
@@ -9,9 +11,11 @@ use std::process::{Command, Stdio};
 
 use thinc_gpu_video::{Coded, NotStarted, Process, Purpose, Rates, Settings};
 use thinc_h264::Decoder;
-use thinc_protocol::video::{FrameCodec::H264, SampleLayout};
+use thinc_protocol::video::FrameCodec::H264;
 use thinc_region::Size;
 use thinc_video::Planes;
+
+use pictures::{difference, draw};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_thinc-gpu-codec");
 const RATES: Rates = Rates { bits_per_second: 4_000_000, frames_per_second: 30 };
@@ -49,35 +53,6 @@ impl Drop for Wrapper {
 fn stub(name: &str) -> Result<Process, NotStarted> {
     // The first loads the plugin that all stubs need.
     Wrapper::new(name, &format!("openh264/none,stub/{name}enc")).start()
-}
-
-/// A ramp with a square that moves.
-fn draw(size: Size, number: usize) -> Planes {
-    let mut frame = Planes::new();
-    frame.reset(size, SampleLayout::Yuv420);
-    for (plane, samples) in frame.planes_mut().into_iter().enumerate() {
-        let width = size.width as usize >> usize::from(plane > 0);
-        for (y, row) in samples.chunks_exact_mut(width).enumerate() {
-            for (x, sample) in row.iter_mut().enumerate() {
-                let inside = plane == 0 && (x + 3 * number) % 64 < 16 && y % 64 < 16;
-                *sample = if inside { 220 } else { (60 + plane * 20 + x * 80 / width) as u8 };
-            }
-        }
-    }
-    frame
-}
-
-fn difference(one: &Planes, other: &Planes) -> f64 {
-    let (one, other) = (one.as_ref(), other.as_ref());
-    assert_eq!(one.size(), other.size());
-    let (mut sum, mut count) = (0, 0);
-    for plane in 0..3 {
-        for (one, other) in one.rows(plane).zip(other.rows(plane)) {
-            sum += one.iter().zip(other).map(|(a, b)| u64::from(a.abs_diff(*b))).sum::<u64>();
-            count += one.len();
-        }
-    }
-    sum as f64 / count as f64
 }
 
 #[test]
