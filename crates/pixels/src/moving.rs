@@ -245,14 +245,8 @@ impl Edges {
     }
 }
 
-/// The colour of a cell's plain ground that was not there in the frame before. A ground that fades
-/// from frame to frame is no new one.
-fn new_ground<'a>(
-    cell: &Rect,
-    snapshot: &Snapshot,
-    old: &impl Fn(i32, i32, i32) -> &'a [u32],
-) -> Option<u32> {
-    // Of more than half of the equal pairs, if any colour is.
+/// The colour of more than half of a cell's equal pairs, if any is; else any of its colours.
+fn ground(cell: &Rect, snapshot: &Snapshot) -> u32 {
     let (mut ground, mut votes) = (0, 0u32);
     for row in snapshot.rows(cell) {
         for pair in row.windows(2).filter(|pair| (pair[0] ^ pair[1]) & RGB == 0) {
@@ -263,6 +257,17 @@ fn new_ground<'a>(
             }
         }
     }
+    ground
+}
+
+/// This colour is a cell's plain ground, and was not there in the frame before. A ground that fades
+/// from frame to frame is no new one.
+fn is_new_ground<'a>(
+    ground: u32,
+    cell: &Rect,
+    snapshot: &Snapshot,
+    old: &impl Fn(i32, i32, i32) -> &'a [u32],
+) -> bool {
     let is_ground = |pixel: u32| (pixel ^ ground) & RGB == 0;
     let is_far = |pixel: u32| {
         let channels = pixel.to_le_bytes().into_iter().zip(ground.to_le_bytes());
@@ -277,8 +282,7 @@ fn new_ground<'a>(
             new += u32::from(is_far(old[x]) || (old[x] ^ beside) & RGB != 0 && !is_ground(old[x]));
         }
     }
-    let is_new = new * GROUND_NEW.1 >= all * GROUND_NEW.0;
-    (is_new && all * GROUND >= cell.area() as u32).then_some(ground)
+    new * GROUND_NEW.1 >= all * GROUND_NEW.0 && all * GROUND >= cell.area() as u32
 }
 
 impl Pairs {
@@ -460,8 +464,14 @@ impl MovingCells {
         snapshot: &Snapshot,
         old: &impl Fn(i32, i32, i32) -> &'a [u32],
     ) -> bool {
-        let ground = pairs.has_ground().then(|| new_ground(cell, snapshot, old)).flatten();
-        if ground.is_none_or(|ground| self.is_around(cell, ground, snapshot, old)) {
+        if !pairs.has_ground() {
+            return false;
+        }
+        let ground = ground(cell, snapshot);
+        // Most grounds were around: that is found out with few pixels.
+        if self.is_around(cell, ground, snapshot, old)
+            || !is_new_ground(ground, cell, snapshot, old)
+        {
             return false;
         }
         let (stride, width) = (self.area.width() as usize, cell.width() as usize);
@@ -490,9 +500,12 @@ impl MovingCells {
             for y in (beside.y1..beside.y2).step_by(4) {
                 let row = old(beside.x1, beside.x2, y);
                 pixels += row.iter().filter(|&&pixel| (pixel ^ color) & RGB == 0).count();
+                if pixels >= GROUND_AROUND {
+                    return true;
+                }
             }
         }
-        pixels >= GROUND_AROUND
+        false
     }
 
     /// Joins moving cells to few rectangles, with smooth cells between them.
