@@ -46,7 +46,7 @@ packages_test=(
     x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0 ibus ibus-anthy libpam-oath
     libsdl2-2.0-0 nginx-light caddy apache2-bin
     libgl1 libglx-mesa0 libgl1-mesa-dri
-    gstreamer1.0-plugins-base gstreamer1.0-plugins-bad
+    gstreamer1.0-plugins-base gstreamer1.0-plugins-bad gstreamer1.0-plugins-ugly gstreamer1.0-libav
     pulseaudio-utils libasound2-plugins alsa-utils pipewire pipewire-bin wireplumber cups-client
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's

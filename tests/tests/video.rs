@@ -402,6 +402,52 @@ fn a_video_is_av1_for_a_viewer_that_decodes_it_and_goes_on_without_it() -> Outco
     desktop.assert_identical("the other viewer")
 }
 
+/// x264 and FFmpeg in the place of GPUs. The person chooses the high quality, and another one.
+#[test]
+fn a_video_area_has_all_its_colours_while_they_are_chosen() -> Outcome {
+    let mut thinc = Command::new(binary("thinc")?);
+    let elements = "openh264/openh264enc,libav/avdec_h264,x264/x264enc";
+    thinc.env("THINC_VIDEO_ELEMENTS", elements);
+    let session = Session::start_by(
+        thinc,
+        "127.0.0.1:0",
+        ("video-colours", SIZE),
+        &["--video", "h264"],
+        &["sleep", "infinity"],
+    )?;
+    let mut desktop = Desktop::of(session, "video-colours")?;
+    let mut viewer = Command::new(binary("thinc-view")?);
+    viewer.env("THINC_VIDEO_ELEMENTS", "libav/avdec_h264");
+    desktop.viewer = desktop.another_viewer_by(viewer, &["--quality", "high"])?;
+    let mut player = Player::new(&desktop)?;
+    let menu = (220, 160, 180, 120);
+    player.open_menu(menu)?;
+    let decoder = |desktop: &mut Desktop| -> Result<String, Error> {
+        Ok(desktop.stats()?["video"]["decoder"].as_str().unwrap_or_default().to_owned())
+    };
+    for (choice, by) in [("high", "avdec_h264: "), ("auto", "openh264"), ("high", "avdec_h264: ")] {
+        desktop.viewer.say(&format!("quality {choice}"))?;
+        let begun = Instant::now();
+        while !decoder(&mut desktop)?.starts_with(by) {
+            assert!(begun.elapsed() < EVENT_TIMEOUT, "{choice}: {}", decoder(&mut desktop)?);
+            until_shown(&mut desktop, "shown", 4, || player.paint())?;
+        }
+        until_shown(&mut desktop, "shown", 10, || player.paint())?;
+        assert!(decoder(&mut desktop)?.starts_with(by), "it stays");
+        let (screen, view) = (desktop.screen()?, desktop.view()?);
+        assert!(part(&screen, menu).eq(part(&view, menu)), "the menu is exact");
+    }
+    let line = desktop.stats()?["graphics"].as_str().unwrap_or_default().to_owned();
+    assert!(line.contains("x264enc: ") && line.contains(" (4:4:4)"), "{line}");
+    for process in codecs(&desktop)? {
+        Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
+    }
+    until_shown(&mut desktop, "shown", 20, || player.paint())?;
+    assert_eq!(decoder(&mut desktop)?, "openh264", "the library encodes half of them");
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("once it rests")
+}
+
 #[test]
 fn a_video_outlives_its_session_process() -> Outcome {
     let mut desktop =

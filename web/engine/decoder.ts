@@ -123,7 +123,7 @@ interface Exports extends MemoryExports, EventExports, FileExports, AttemptExpor
   viewer_video_wanted(serial: number): number;
   viewer_video_skipped(serial: number): void;
   viewer_video_failed(serial: number): void;
-  viewer_video_buffer(width: number, height: number): number;
+  viewer_video_buffer(chroma: number, width: number, height: number): number;
   viewer_video_frame(
     serial: number,
     chroma: number,
@@ -178,9 +178,9 @@ export type VideoTask =
   | EncodedFrame
   | { type: "end"; stream: number };
 
-export type VideoCodec = "h264" | "av1";
+export type VideoCodec = "h264" | "av1" | "h264Yuv444";
 /** By their numbers in the protocol. */
-const VIDEO_CODECS: readonly (VideoCodec | undefined)[] = [undefined, "h264", "av1"];
+const VIDEO_CODECS: readonly (VideoCodec | undefined)[] = [undefined, "h264", "av1", "h264Yuv444"];
 
 export interface EncodedFrame {
   type: "frame";
@@ -194,13 +194,22 @@ export interface EncodedFrame {
 }
 
 /**
- * Memory layout of a decoded 4:2:0 frame; as `ChromaLayout` of crates/viewer-web/src/samples.rs.
+ * Memory layout of a decoded frame; as `ChromaLayout` of crates/viewer-web/src/samples.rs.
  */
 export enum ChromaLayout {
   /** Planes Y, Cb, Cr (I420). */
   Planar = 0,
   /** Plane Y, then Cb and Cr interleaved (NV12). */
   Interleaved = 1,
+  /** Planes Y, Cb, Cr with chroma of full resolution (I444). */
+  Full = 2,
+}
+
+/** Width and height of a plane of chroma. */
+export function chromaSize(chroma: ChromaLayout, { width, height }: Size): Size {
+  return chroma === ChromaLayout.Full
+    ? { width, height }
+    : { width: Math.ceil(width / 2), height: Math.ceil(height / 2) };
 }
 
 /** Whether the session answers, and what is done if not; as `Liveness` of crates/viewer-core. */
@@ -605,13 +614,15 @@ export class Decoder {
   }
 
   /**
-   * Memory for a decoded 4:2:0 frame of this size, rows without gaps; undefined if the size is over
-   * the limit. It is valid until a larger one is requested; but if the WASM memory grows, the view
+   * Memory for a decoded frame of this size, rows without gaps; undefined if the size is over the
+   * limit. It is valid until a larger one is requested; but if the WASM memory grows, the view
    * has no bytes any more.
    */
-  videoBuffer({ width, height }: Size): Uint8Array<ArrayBuffer> | undefined {
-    const at = this.calls.viewer_video_buffer(width, height);
-    const bytes = width * height + 2 * Math.ceil(width / 2) * Math.ceil(height / 2);
+  videoBuffer(chroma: ChromaLayout, size: Size): Uint8Array<ArrayBuffer> | undefined {
+    const { width, height } = size;
+    const at = this.calls.viewer_video_buffer(chroma, width, height);
+    const plane = chromaSize(chroma, size);
+    const bytes = width * height + 2 * plane.width * plane.height;
     return at === 0 ? undefined : this.memory.view(at, bytes);
   }
 

@@ -7,6 +7,7 @@
 import type { Size } from "../display/view";
 import {
   ChromaLayout,
+  chromaSize,
   type Decoder,
   type EncodedFrame,
   type VideoCodec,
@@ -17,7 +18,10 @@ import { nowUs } from "./messages";
 /** Calls viewer-core, and sends its output. */
 type WithDecoder = <T>(call: (decoder: Decoder) => T) => T | undefined;
 
-/** A decoder that has not decoded the frames of its trial, or one of AV1, after this time fails. */
+/**
+ * A decoder that has not decoded the frames of its trial, or one of another codec than H.264, after
+ * this time fails.
+ */
 const TRIAL_MS_MAX = 2_000;
 /**
  * 16 Mi: luma samples of one frame of each stream, added up; two of 3840 × 2160. A decoder keeps
@@ -33,6 +37,12 @@ const H264_LEVELS = [
   [8192, "avc1.42E028"], // 4: 1920 × 1088
   [36864, "avc1.42E033"], // 5.1: 4096 × 2304
 ] as const;
+/** The same of its High 4:4:4 Predictive profile. */
+const H264_YUV444_LEVELS = [
+  [3600, "avc1.F4001F"],
+  [8192, "avc1.F40028"],
+  [36864, "avc1.F40033"],
+] as const;
 /** Levels of AV1 (main profile, 8 bits) by the samples of a frame (its specification, A.3). */
 const AV1_LEVELS = [
   [1_065_024, "av01.0.05M.08"], // 3.1: 1280 × 720
@@ -46,7 +56,8 @@ interface Trial {
 }
 /**
  * Made by `ffmpeg -f lavfi -i color=gray:size=…`; H.264 with `-profile:v baseline` and without its
- * SEI, AV1 with `-c:v libaom-av1 -usage realtime -lag-in-frames 0 -still-picture 0 -f obu`.
+ * SEI, AV1 with `-c:v libaom-av1 -usage realtime -lag-in-frames 0 -still-picture 0 -f obu`;
+ * 4:4:4 as crates/viewer-native/src/video_decoding/by_process.rs says, with all samples 128.
  */
 const TRIALS: Record<VideoCodec, Trial> = {
   h264: {
@@ -60,15 +71,34 @@ const TRIALS: Record<VideoCodec, Trial> = {
       "EgAyFzADgID9+AaQABZZZYoEEIAAl723g/4w",
     ],
   },
+  h264Yuv444: {
+    size: { width: 16, height: 16 },
+    frames: ["AAAAAWf0AAqRlkewEQAAAwABAAADADKPEiZIAAAAAWjLwbESEQAAAWWIhD8nwA==", "AAAAAUGaOx6g"],
+  },
 };
-/** So many failures of AV1 in a connection's decoders, and the session sends H.264 again. */
-const AV1_FAILURES_MAX = 2;
+/**
+ * So many failures of another codec in a connection's decoders, and the session sends H.264 again.
+ */
+const FAILURES_MAX = 2;
 
 /** The pixel formats that viewer-core accepts. Others are in a GPU's memory, or are RGB. */
 const CHROMA_LAYOUTS = new Map<VideoPixelFormat | null, ChromaLayout>([
   ["I420", ChromaLayout.Planar],
   ["NV12", ChromaLayout.Interleaved],
+  ["I444", ChromaLayout.Full],
 ]);
+
+/** The layout of a frame's samples; undefined if it is none that frames of this codec have. */
+function layoutOf(codec: VideoCodec, format: VideoPixelFormat | null): ChromaLayout | undefined {
+  const chroma = CHROMA_LAYOUTS.get(format);
+  const isFull = chroma === ChromaLayout.Full;
+  return isFull === (codec === "h264Yuv444") ? chroma : undefined;
+}
+
+/** Luma samples of a frame; one with all colours takes as much memory as two. */
+function samplesOf(codec: VideoCodec, { width, height }: Size): number {
+  return width * height * (codec === "h264Yuv444" ? 2 : 1);
+}
 
 /** A decoder's configuration for frames of this size; undefined if no level permits it. */
 function configOf(
@@ -77,10 +107,11 @@ function configOf(
   hardwareAcceleration: HardwareAcceleration,
 ): VideoDecoderConfig | undefined {
   const macroblocks = Math.ceil(width / 16) * Math.ceil(height / 16);
-  const codec =
-    decoded === "h264"
-      ? H264_LEVELS.find(([most]) => macroblocks <= most)?.[1]
-      : AV1_LEVELS.find(([most]) => width * height <= most)?.[1];
+  const codec = {
+    h264: () => H264_LEVELS.find(([most]) => macroblocks <= most)?.[1],
+    h264Yuv444: () => H264_YUV444_LEVELS.find(([most]) => macroblocks <= most)?.[1],
+    av1: () => AV1_LEVELS.find(([most]) => width * height <= most)?.[1],
+  }[decoded]();
   if (codec === undefined) return undefined;
   return {
     codec,
@@ -118,7 +149,7 @@ async function tried(codec: VideoCodec): Promise<HardwareAcceleration | undefine
     let left = trial.frames.length;
     const output = (frame: VideoFrame) => {
       left -= 1;
-      const fits = CHROMA_LAYOUTS.has(frame.format);
+      const fits = layoutOf(codec, frame.format) !== undefined;
       frame.close();
       if (left === 0 || !fits) resolve(fits);
     };
@@ -129,8 +160,8 @@ async function tried(codec: VideoCodec): Promise<HardwareAcceleration | undefine
       const type = timestamp === 0 ? "key" : "delta";
       decoder?.decode(new EncodedVideoChunk({ type, timestamp, data }));
     });
-    // Of AV1 each frame must come without a flush, as in a stream: a decoder that keeps one back
-    // would count as one that has failed.
+    // Of the others each frame must come without a flush, as in a stream: a decoder that keeps one
+    // back would count as one that has failed.
     if (codec === "h264") {
       const ended = () => resolve(false);
       decoder.flush().then(ended, ended);
@@ -146,10 +177,15 @@ async function tried(codec: VideoCodec): Promise<HardwareAcceleration | undefine
   }
 }
 
-interface DecodedFrame {
-  stream: number;
+/** A frame in a decoder. */
+interface PendingFrame {
   serial: number;
   size: Size;
+  codec: VideoCodec;
+}
+
+interface DecodedFrame extends PendingFrame {
+  stream: number;
   frame: VideoFrame;
 }
 
@@ -166,7 +202,8 @@ class VideoDecoders {
   /** Settles when the last of them is copied. */
   private copying: Promise<void> | undefined;
   private closed = false;
-  private av1Failures = 0;
+  /** Of codecs other than H.264. */
+  private readonly failures = new Map<VideoCodec, number>();
 
   /** `previousCopy`: what `close` of the last connection's decoders returned. */
   constructor(
@@ -174,8 +211,8 @@ class VideoDecoders {
     private readonly previousCopy: Promise<void> | undefined,
     /** What this browser decodes, and how. */
     private readonly codecs: ReadonlyMap<VideoCodec, HardwareAcceleration>,
-    /** AV1 is decoded no longer. */
-    private readonly withoutAv1: () => void,
+    /** A codec other than H.264 is decoded no longer. */
+    private readonly without: (codec: VideoCodec) => void,
   ) {}
 
   take(task: VideoTask): void {
@@ -225,11 +262,11 @@ class VideoDecoders {
 
   private async begin(number: number, size: Size): Promise<void> {
     const stream: Stream = new Stream(size, {
-      decoded: (frame, { serial, size }) => this.show({ stream: number, serial, size, frame }),
+      decoded: (frame, info) => this.show({ stream: number, ...info, frame }),
       failed: (serial) => this.failed(serial),
-      av1: () => this.codecs.get("av1"),
-      av1Failed: () => this.av1Failed(),
-      fits: (size) => this.samples(stream) + size.width * size.height <= SAMPLES_MAX,
+      acceleration: (codec) => this.codecs.get(codec),
+      codecFailed: (codec) => this.codecFailed(codec),
+      fits: (samples) => this.samples(stream) + samples <= SAMPLES_MAX,
     });
     this.streams.set(number, stream);
     const fits = () => this.samples(stream) + stream.samples <= SAMPLES_MAX;
@@ -248,9 +285,12 @@ class VideoDecoders {
     return sum;
   }
 
-  private av1Failed(): void {
-    this.av1Failures += 1;
-    if (this.av1Failures === AV1_FAILURES_MAX && !this.closed) this.withoutAv1();
+  private codecFailed(codec: VideoCodec, failures = 1): void {
+    if (codec === "h264") return;
+    const before = this.failures.get(codec) ?? 0;
+    this.failures.set(codec, before + failures);
+    const isEnough = before < FAILURES_MAX && before + failures >= FAILURES_MAX;
+    if (isEnough && !this.closed) this.without(codec);
   }
 
   private failed(serial: number): void {
@@ -278,18 +318,17 @@ class VideoDecoders {
     this.copying = undefined;
   }
 
-  private async copy({ stream, serial, size, frame }: DecodedFrame): Promise<void> {
+  private async copy({ stream, serial, size, codec, frame }: DecodedFrame): Promise<void> {
     if (this.withDecoder((decoder) => decoder.videoWanted(serial)) !== true) {
       this.withDecoder((decoder) => decoder.videoSkipped(serial));
       return;
     }
-    const chroma = CHROMA_LAYOUTS.get(frame.format);
+    const chroma = layoutOf(codec, frame.format);
     const { visibleRect } = frame;
     if (chroma === undefined || visibleRect === null) {
-      if (this.streams.get(stream)?.codec === "av1") {
+      if (codec !== "h264") {
         // H.264 may be decoded to another format.
-        this.av1Failures = AV1_FAILURES_MAX - 1;
-        this.av1Failed();
+        this.codecFailed(codec, FAILURES_MAX);
         return this.failed(serial);
       }
       this.streams.get(stream)?.close();
@@ -303,19 +342,19 @@ class VideoDecoders {
       Math.min(size.width, visibleRect.width),
       Math.min(size.height, visibleRect.height),
     ];
-    const [half, luma] = [Math.ceil(width / 2), width * height];
-    const chromaBytes = half * Math.ceil(height / 2);
+    const luma = width * height;
+    const plane = chromaSize(chroma, { width, height });
     const planar = [
-      { offset: luma, stride: half },
-      { offset: luma + chromaBytes, stride: half },
+      { offset: luma, stride: plane.width },
+      { offset: luma + plane.width * plane.height, stride: plane.width },
     ];
-    const interleaved = [{ offset: luma, stride: 2 * half }];
+    const interleaved = [{ offset: luma, stride: 2 * plane.width }];
     const layout = [
       { offset: 0, stride: width },
-      ...(chroma === ChromaLayout.Planar ? planar : interleaved),
+      ...(chroma === ChromaLayout.Interleaved ? interleaved : planar),
     ];
     for (;;) {
-      const buffer = this.withDecoder((decoder) => decoder.videoBuffer({ width, height }));
+      const buffer = this.withDecoder((decoder) => decoder.videoBuffer(chroma, { width, height }));
       if (buffer === undefined) return this.failed(serial);
       await frame.copyTo(buffer, { rect: { x, y, width, height }, layout });
       if (this.closed) return;
@@ -327,14 +366,14 @@ class VideoDecoders {
 }
 
 interface StreamOptions {
-  decoded(frame: VideoFrame, info: { serial: number; size: Size }): void;
+  decoded(frame: VideoFrame, info: PendingFrame): void;
   failed(serial: number): void;
-  /** How AV1 is decoded; undefined if it is not. */
-  av1(): HardwareAcceleration | undefined;
-  /** The browser's decoder of AV1 has reported an error, or returns nothing. */
-  av1Failed(): void;
-  /** Whether frames of this size fit beside those of the other streams. */
-  fits(size: Size): boolean;
+  /** How a codec other than H.264 is decoded; undefined if it is not. */
+  acceleration(codec: VideoCodec): HardwareAcceleration | undefined;
+  /** The browser's decoder of this codec has reported an error, or returns nothing. */
+  codecFailed(codec: VideoCodec): void;
+  /** Whether frames of so many samples fit beside those of the other streams. */
+  fits(samples: number): boolean;
 }
 
 /** One stream's decoder; after an error, the next keyframe starts a new one. */
@@ -345,8 +384,8 @@ class Stream {
   codec: VideoCodec = "h264";
   private decoder: VideoDecoder | undefined;
   /** Frames in the decoder, in the order of its output. */
-  private pending: { serial: number; size: Size }[] = [];
-  /** Runs while the oldest pending frame of AV1 is watched. */
+  private pending: PendingFrame[] = [];
+  /** Runs while the oldest pending frame of another codec than H.264 is watched. */
   private watch: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
 
@@ -355,9 +394,9 @@ class Stream {
     private readonly options: StreamOptions,
   ) {}
 
-  /** Luma samples of a frame. */
+  /** Of a frame. */
   get samples(): number {
-    return this.size.width * this.size.height;
+    return samplesOf(this.codec, this.size);
   }
 
   decode({ serial, keyframe, size, data }: EncodedFrame): void {
@@ -377,18 +416,18 @@ class Stream {
         this.restart(keyframe, size);
       if (this.closed || this.decoder === undefined)
         throw new Error("no decoder, and this is not a keyframe");
-      this.pending.push({ serial, size });
+      this.pending.push({ serial, size, codec: this.codec });
       this.decoder.decode(chunk);
-      if (this.codec === "av1") this.watchOldest(this.decoder);
+      if (this.codec !== "h264") this.watchOldest(this.decoder);
     } catch {
       // Before the frame is reported as failed: the next keyframe may be of H.264 then.
-      if (keyframe === "av1" && this.decoder !== undefined) this.options.av1Failed();
+      if (keyframe !== undefined && this.decoder !== undefined) this.options.codecFailed(keyframe);
       this.discard();
       this.options.failed(serial);
     }
   }
 
-  /** Chromium's decoder of AV1 says nothing of data that it does not understand. */
+  /** Chromium's decoders of other codecs may say nothing of data that they do not understand. */
   private watchOldest(decoder: VideoDecoder): void {
     if (this.watch !== undefined) return;
     const oldest = this.pending[0]?.serial;
@@ -396,7 +435,7 @@ class Stream {
       this.watch = undefined;
       if (this.decoder !== decoder || this.pending.length === 0) return;
       if (this.pending[0]?.serial !== oldest) return this.watchOldest(decoder);
-      this.options.av1Failed();
+      this.options.codecFailed(this.codec);
       this.discard();
     }, TRIAL_MS_MAX);
   }
@@ -418,16 +457,16 @@ class Stream {
   private restart(codec: VideoCodec, size: Size): void {
     this.discard();
     this.codec = codec;
-    const acceleration = codec === "h264" ? this.acceleration : this.options.av1();
+    const acceleration = codec === "h264" ? this.acceleration : this.options.acceleration(codec);
     const config =
       this.closed || acceleration === undefined ? undefined : configOf(codec, size, acceleration);
-    if (config === undefined || !this.options.fits(size)) return;
+    if (config === undefined || !this.options.fits(samplesOf(codec, size))) return;
     const decoder: VideoDecoder = new VideoDecoder({
       output: (frame) => (this.decoder === decoder ? this.handleFrame(frame) : frame.close()),
       error: ({ name }) => {
         if (this.decoder !== decoder) return;
         // Browsers reclaim the decoders of hidden tabs.
-        if (codec === "av1" && name !== "QuotaExceededError") this.options.av1Failed();
+        if (name !== "QuotaExceededError") this.options.codecFailed(codec);
         this.discard();
       },
     });
@@ -467,15 +506,16 @@ export class EngineVideo {
 
   /** Tries what this browser decodes, H.264 before the first connection. */
   async prepare(): Promise<void> {
-    // The session may learn of AV1 later.
-    void this.prepareCodec("av1").then((found) => found && this.tell());
+    // The session may learn of the others later.
+    for (const codec of ["av1", "h264Yuv444"] as const)
+      void this.prepareCodec(codec).then((found) => found && this.tell());
     await this.prepareCodec("h264");
   }
 
   /** A connection begins. */
   open(decoder: Decoder): void {
-    this.decoders = new VideoDecoders(this.withDecoder, this.copying, this.codecs, () => {
-      this.codecs.delete("av1");
+    this.decoders = new VideoDecoders(this.withDecoder, this.copying, this.codecs, (codec) => {
+      this.codecs.delete(codec);
       this.tell();
     });
     decoder.codecs([...this.codecs.keys()]);

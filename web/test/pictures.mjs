@@ -85,6 +85,32 @@ export const codedAv1 = splitAv1(
   ),
 );
 
+/**
+ * The same lightness with chroma of full resolution: blue takes turns by columns, which half of it
+ * could not show. Made as the first stream, with format=yuv444p, cb='if(mod(X,2),90,170)',
+ * -frames:v 4 -profile:v high444 and -qp 8.
+ */
+export const codedYuv444 = split(
+  Buffer.from(
+    [
+      "AAAAAWf0AAqRiYREJsBEAAADAAQAAAMA8jxImEYAAAABaOhDASxEhEAAAAFliIIdf/p5H/4Lyq0h+L9b/yEcjn/wXd",
+      "criVQ8NwsSE3X3fbt+rL9yU3zCzxJc/w+HVsCqR99n1Rvoloac1qrMiSCFsIUNCj/wXdtc/2vJyOq6W9nwSzMNasUr",
+      "uUXfkYSslzl4HMZQl73gz1/AbxK6vYdqCfct9vbqJVTZUvbwACC/Dg1cpnsmn+dwKDQOwzq2MPt/LRTkB0zkVzPREg",
+      "GIl+ub0zkXwIstsLIEZsfhJFGhr6y7vDubIWFoGAFeUOM7yuCDqFGZ69Z3/5xf/6zf9Dfw47+ZZXDk5G5WXWwzyGLY",
+      "MqJqPw3YuRWRytvxAAAAAUGaHGwfBI1//qmdNAAAAAFBmik8EEEGQ2D4JIPggBr+qZ01AAAAAUGaOXwQQQeQ2D4KIP",
+      "gkAa/+qZ00",
+    ].join(""),
+    "base64",
+  ),
+);
+
+/** A frame's sample at x, y of that stream. */
+export const sampleOfYuv444 = (picture, x, y) => ({
+  luma: 40 + 8 * picture,
+  blue: x % 2 === 1 ? 90 : 170,
+  red: y < 32 ? 90 : 170,
+});
+
 /** Each frame begins with a temporal delimiter, which has these bytes. */
 function splitAv1(bytes) {
   const delimiter = Buffer.from([0x12, 0]);

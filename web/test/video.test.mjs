@@ -8,7 +8,16 @@ import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { openPage } from "./opened.mjs";
-import { coded, codedAv1, colorOf, plain, SIZE, sampleOf } from "./pictures.mjs";
+import {
+  coded,
+  codedAv1,
+  codedYuv444,
+  colorOf,
+  plain,
+  SIZE,
+  sampleOf,
+  sampleOfYuv444,
+} from "./pictures.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
@@ -135,10 +144,13 @@ for (const query of ["", "?thread=page"]) {
 
 /** The session takes `videoCodecs`. */
 const CODECS = 2048;
-const AV1 = 2;
+const [AV1, YUV444] = [2, 3];
+const BOTH = (1 << AV1) | (1 << YUV444);
 const codecsOf = (viewer) =>
   viewer.received.filter((m) => m.kind === "videoCodecs").map((m) => m.codecs);
-const announced = (viewer) => viewer.receive((m) => m.kind === "videoCodecs");
+/** Each is announced when it has passed its trial. */
+const announced = (viewer, codecs = BOTH) =>
+  viewer.receive((m) => m.kind === "videoCodecs" && m.codecs === codecs);
 const nextAv1 = (number) =>
   number === 0
     ? draw.videoKeyOf(0, 0, [PLACE], AV1, codedAv1[0])
@@ -148,7 +160,6 @@ for (const query of ["", "?thread=page"]) {
   test(`a stream goes over to AV1 and back by keyframes, ${query || "in a worker"}`, async (t) => {
     const { page, viewer, update } = await opened(t, { query, caps: CODECS });
     await announced(viewer);
-    assert.deepEqual(codecsOf(viewer), [1 << AV1]);
     await begun(viewer, update);
     for (const [frame, number] of [
       [next, 0],
@@ -182,19 +193,62 @@ test("AV1 that fails twice is taken back before a keyframe is requested", async 
     viewer.receive(() => states(viewer, 0).filter((s) => s === "needsKeyframe").length === count);
   update(draw.videoKeyOf(0, 1, [PLACE], AV1, Buffer.from("invalid data")));
   await needs(1);
-  assert.deepEqual(codecsOf(viewer), [1 << AV1], "it may be tried again");
+  assert.equal(codecsOf(viewer).at(-1), BOTH, "it may be tried again");
   update(nextAv1(0));
   update(draw.videoKeyOf(0, 2, [PLACE], AV1, Buffer.from("invalid data too")));
   await needs(2);
   const said = viewer.received.filter((m) => ["videoCodecs", "video"].includes(m.kind)).slice(-2);
   assert.deepEqual(
     said.map((m) => m.codecs ?? m.state),
-    [0, "needsKeyframe"],
+    [1 << YUV444, "needsKeyframe"],
   );
   update(next(0));
   update(next(1));
   await quiet(page);
   await assertShown(page, 1);
+});
+
+const nextYuv444 = (number) =>
+  number === 0
+    ? draw.videoKeyOf(0, 0, [PLACE], YUV444, codedYuv444[0].data)
+    : draw.videoCoded(0, number * 33_333, [PLACE], false, codedYuv444[number].data);
+
+/** Asserts that this frame is shown, in columns of which each has its own colour. */
+async function assertAllColours(page, number) {
+  // The middles of samples, which are three pixels wide.
+  const samples = [16, 17, 18, 19, 50, 51].flatMap((x) => [16, 48].map((y) => [x, y]));
+  const places = samples.map(([x, y]) => [PLACE.x + 3 * x + 1, PLACE.y + 3 * y + 1]);
+  const found = await pixelsAt(page, places);
+  samples.forEach(([x, y], i) => {
+    const wanted = colorOf(sampleOfYuv444(number, x, y));
+    const far = Math.max(...wanted.map((channel, j) => Math.abs(channel - found[i][j])));
+    assert.ok(far <= 2, `picture ${number} at ${x}, ${y}: ${found[i]} instead of ${wanted}`);
+  });
+}
+
+test("a stream goes over to all colours and back by keyframes", async (t) => {
+  const { page, viewer, update } = await opened(t, { caps: CODECS });
+  await announced(viewer);
+  await begun(viewer, update);
+  const half = [next, assertShown];
+  const full = [nextYuv444, assertAllColours];
+  for (const [number, [frame, assertFrame]] of [
+    [0, half],
+    [0, full],
+    [1, full],
+    [2, full],
+    [3, full],
+    [8, half],
+    [9, half],
+    [0, full],
+  ]) {
+    update(frame(number));
+    await quiet(page);
+    await assertFrame(page, number);
+  }
+  const { video } = await stats(page);
+  assert.deepEqual([video.coded, video.shown, video.keyframeRequests], [8, 8, 0]);
+  assert.deepEqual(page.problems, []);
 });
 
 test("a browser that does not decode AV1 announces none", async (t) => {
@@ -209,7 +263,8 @@ test("a browser that does not decode AV1 announces none", async (t) => {
   update(next(0));
   await quiet(page);
   await assertShown(page, 0);
-  assert.deepEqual(codecsOf(viewer), []);
+  await announced(viewer, 1 << YUV444);
+  assert.deepEqual(codecsOf(viewer), [1 << YUV444]);
 });
 
 test("what is drawn during decoding stays; only the frame's clip is written", async (t) => {

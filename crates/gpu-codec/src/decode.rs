@@ -16,7 +16,7 @@ use thinc_gpu_video::message::{Answer, Rates, UNIT_AT};
 use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 
-use crate::elements::{Element, media, set};
+use crate::elements::{Element, formats, media, profiles, raw, set};
 use crate::memory;
 use crate::stream::{Coder, FRAME_WAIT, Pipeline};
 
@@ -26,7 +26,9 @@ const UNIT_TIME: gst::ClockTime = gst::ClockTime::from_mseconds(40);
 const ROWS_MAX: usize = 1024;
 
 /// What makes a decoder return each frame with its unit; each maker's element has some of these.
-const PROPERTIES: [(&str, &str); 4] = [
+const PROPERTIES: [(&str, &str); 5] = [
+    // FFmpeg's, which keeps back a frame for each thread otherwise.
+    ("thread-type", "slice"),
     ("compliance", "flexible"),
     ("max-display-delay", "0"),
     ("automatic-request-sync-points", "false"),
@@ -64,9 +66,9 @@ impl Coder for Decoders {
         let codec = self.element.codec();
         let coded = gst::Caps::builder(media(codec));
         let (coded, parser) = match codec {
-            FrameCodec::H264 => {
+            FrameCodec::H264 | FrameCodec::H264Yuv444 => {
                 let coded = coded.field("stream-format", "byte-stream").field("alignment", "au");
-                (coded.field("profile", "constrained-baseline"), "h264parse")
+                (coded.field("profile", profiles(codec)[0]), "h264parse")
             }
             FrameCodec::Av1 => {
                 let coded = coded.field("stream-format", "obu-stream").field("alignment", "tu");
@@ -90,10 +92,7 @@ impl Coder for Decoders {
             set(&decoder, property, value);
         }
         // Of the system's memory: what is in a GPU's is copied out by the decoder.
-        let raw = gst::Caps::builder("video/x-raw")
-            .field("format", gst::List::new(["NV12", "I420"]))
-            .build();
-        let sink = AppSink::builder().caps(&raw).sync(false).build();
+        let sink = AppSink::builder().caps(&raw(formats(codec))).sync(false).build();
         let elements: Vec<&gst::Element> = [Some(source.upcast_ref()), parser.as_ref()]
             .into_iter()
             .flatten()
@@ -165,6 +164,10 @@ impl Decoders {
                 let red = luma + (half.0 * half.1) as u64;
                 plane(1, (x / 2, y / 2), half)?.write(memory, luma)?;
                 plane(2, (x / 2, y / 2), half)?.write(memory, red)
+            }
+            gst_video::VideoFormat::Y444 => {
+                plane(1, (x, y), (width, height))?.write(memory, luma)?;
+                plane(2, (x, y), (width, height))?.write(memory, 2 * luma)
             }
             _ => None,
         }

@@ -8,12 +8,15 @@ use gstreamer as gst;
 use gstreamer::glib::{ParamSpecInt, ParamSpecUInt};
 use gstreamer::prelude::*;
 use thinc_gpu_video::Purpose;
-use thinc_protocol::video::FrameCodec;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 
 /// What any pipeline here has: sources and sinks of a program, and filters.
 const NEEDED: [&str; 2] = ["coreelements", "app"];
 /// Parsers, and what codes on a GPU: VA-API for Intel's and AMD's, NVENC and NVDEC for NVIDIA's.
 const CODING: [&str; 3] = ["videoparsersbad", "va", "nvcodec"];
+/// FFmpeg's decoders, in the processor: few graphics processors decode H.264 with chroma of full
+/// resolution, and no other library does.
+const FULL_COLOUR: &str = "libav";
 /// Names a folder of plugins besides the system's.
 const FOLDER: &str = "GST_PLUGIN_PATH";
 
@@ -37,6 +40,8 @@ pub(crate) enum NoElement {
     Plugin(&'static str, gst::glib::Error),
     #[error("GStreamer has no {0} of {1} for a GPU here (plugins va and nvcodec)")]
     None(&'static str, &'static str),
+    #[error("GStreamer has no decoder of H.264 4:4:4 here (plugin {FULL_COLOUR})")]
+    NoFullColour,
     #[error("{}", .0.join("; "))]
     Unusable(Vec<String>),
 }
@@ -58,6 +63,11 @@ impl Element {
         self.factory.create().build().ok()
     }
 
+    /// Whether it uses a GPU.
+    pub(crate) fn is_hardware(&self) -> bool {
+        is_hardware(&self.factory)
+    }
+
     /// Its name, and what it is.
     pub(crate) fn describe(&self) -> String {
         format!("{}: {}", self.factory.name(), self.factory.longname())
@@ -65,8 +75,7 @@ impl Element {
 
     /// Whether it takes samples of this format from a program's memory.
     pub(crate) fn takes(&self, format: &str) -> bool {
-        let caps = gst::Caps::builder("video/x-raw").field("format", format).build();
-        self.factory.can_sink_any_caps(&caps)
+        self.factory.can_sink_any_caps(&raw(&[format]))
     }
 
     /// Whether it takes coded video of exactly this kind.
@@ -78,9 +87,31 @@ impl Element {
 /// The codec in GStreamer's capabilities.
 pub(crate) fn media(codec: FrameCodec) -> &'static str {
     match codec {
-        FrameCodec::H264 => "video/x-h264",
+        FrameCodec::H264 | FrameCodec::H264Yuv444 => "video/x-h264",
         FrameCodec::Av1 => "video/x-av1",
     }
+}
+
+/// Profiles of H.264 in GStreamer's capabilities.
+pub(crate) fn profiles(codec: FrameCodec) -> &'static [&'static str] {
+    match codec.layout() {
+        SampleLayout::Yuv444 => &["high-4:4:4"],
+        _ => &["constrained-baseline", "baseline"],
+    }
+}
+
+/// Formats of the samples that an element takes, or makes, the best first.
+pub(crate) fn formats(codec: FrameCodec) -> &'static [&'static str] {
+    match codec.layout() {
+        SampleLayout::Yuv444 => &["Y444"],
+        _ => &["NV12", "I420"],
+    }
+}
+
+/// Samples of these formats, in a program's memory.
+pub(crate) fn raw(formats: &[&str]) -> gst::Caps {
+    let list = gst::List::new(formats.iter().copied());
+    gst::Caps::builder("video/x-raw").field("format", list).build()
 }
 
 /// The first element that this GPU opens.
@@ -95,6 +126,9 @@ pub(crate) fn choose(
     for name in CODING {
         // A plugin that is not installed, or that finds no GPU, offers nothing.
         let _ = load(name);
+    }
+    if (purpose, codec) == (Purpose::Decode, FrameCodec::H264Yuv444) {
+        let _ = load(FULL_COLOUR);
     }
     let mut reasons = Vec::new();
     for factory in candidates(purpose, codec, choice) {
@@ -114,8 +148,12 @@ pub(crate) fn choose(
     let of = match codec {
         FrameCodec::H264 => "H.264",
         FrameCodec::Av1 => "AV1",
+        FrameCodec::H264Yuv444 => "H.264 4:4:4",
     };
-    Err(NoElement::None(what, of))
+    Err(match (purpose, codec) {
+        (Purpose::Decode, FrameCodec::H264Yuv444) => NoElement::NoFullColour,
+        _ => NoElement::None(what, of),
+    })
 }
 
 fn load(name: &str) -> Result<(), gst::glib::Error> {
@@ -143,17 +181,30 @@ fn candidates(purpose: Purpose, codec: FrameCodec, choice: &Choice) -> Vec<gst::
                 Purpose::Decode => gst::ElementFactoryType::DECODER,
             };
             let found = gst::ElementFactory::factories_with_type(kind, gst::Rank::NONE);
-            let is_hardware = |factory: &gst::ElementFactory| factory.klass().contains("Hardware");
-            let mut found: Vec<_> = found.into_iter().filter(is_hardware).collect();
-            // The usual entry of a GPU before the one for low power; both by rank.
+            let mut found: Vec<_> = found
+                .into_iter()
+                .filter(|factory| is_hardware(factory) || is_of_full_colour(factory))
+                .collect();
+            // The usual entry of a GPU before the one for low power, by rank; then the processor.
             found.sort_by_key(|factory| {
-                (factory.name().contains("lp"), std::cmp::Reverse(factory.rank()), factory.name())
+                let rank = std::cmp::Reverse(factory.rank());
+                (!is_hardware(factory), factory.name().contains("lp"), rank, factory.name())
             });
             found
         }
     };
     let coded = gst::Caps::new_empty_simple(media(codec));
+    let full_colour = raw(formats(FrameCodec::H264Yuv444));
     factories.retain(|factory| {
+        if codec.layout() == SampleLayout::Yuv444 {
+            let has = match purpose {
+                Purpose::Encode => factory.can_sink_any_caps(&full_colour),
+                Purpose::Decode => factory.can_src_any_caps(&full_colour),
+            };
+            if !has {
+                return false;
+            }
+        }
         let codes = match purpose {
             Purpose::Encode => factory.can_src_any_caps(&coded),
             Purpose::Decode => factory.can_sink_any_caps(&coded),
@@ -163,10 +214,19 @@ fn candidates(purpose: Purpose, codec: FrameCodec, choice: &Choice) -> Vec<gst::
     factories
 }
 
-/// Whether an element uses the GPU that was chosen, and that GPU opens.
+fn is_hardware(factory: &gst::ElementFactory) -> bool {
+    factory.klass().contains("Hardware")
+}
+
+/// Whether an element is of the plugin that is loaded for chroma of full resolution only.
+fn is_of_full_colour(factory: &gst::ElementFactory) -> bool {
+    factory.plugin().is_some_and(|plugin| plugin.plugin_name() == FULL_COLOUR)
+}
+
+/// Whether an element uses the GPU that was chosen, or none, and that GPU opens.
 fn opens(factory: &gst::ElementFactory, choice: &Choice) -> Result<bool, String> {
     let element = factory.create().build().map_err(|error| error.to_string())?;
-    if let (Some(node), None) = (&choice.node, &choice.only) {
+    if let (Some(node), None, true) = (&choice.node, &choice.only, is_hardware(factory)) {
         // VA-API's elements have it.
         let of = element.find_property("device-path").and_then(|property| {
             (property.value_type() == String::static_type())

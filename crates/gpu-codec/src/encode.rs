@@ -11,10 +11,10 @@ use gstreamer_app::{AppSink, AppSrc};
 use gstreamer_video as gst_video;
 use gstreamer_video::prelude::*;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_AT, UNIT_BYTES_MAX};
-use thinc_protocol::video::FrameCodec;
+use thinc_protocol::video::{FrameCodec, SampleLayout};
 use thinc_region::Size;
 
-use crate::elements::{Element, choice, media, set, set_number};
+use crate::elements::{Element, choice, formats, media, profiles, set, set_number};
 use crate::memory;
 use crate::stream::{Coder, FRAME_WAIT, Pipeline};
 use crate::units::Headers;
@@ -41,7 +41,7 @@ const WITHOUT_RATE: [&str; 2] = ["cqp", "icq"];
 /// shown, parameter sets with each keyframe. Each maker's element has some of these. A constant
 /// rate would be filled up with nothing by AMD's: with VA-API it is a variable one whose peak is
 /// the rate, where there is that.
-const PROPERTIES: [(&str, &str); 31] = [
+const PROPERTIES: [(&str, &str); 33] = [
     ("rate-control", "cbr"),
     ("rate-control", "vbr"),
     ("target-percentage", "100"),
@@ -49,6 +49,8 @@ const PROPERTIES: [(&str, &str); 31] = [
     ("rc-mode", "cbr"),
     ("preset", "low-latency-hq"),
     ("tune", "ultra-low-latency"),
+    ("tune", "zerolatency"),
+    ("speed-preset", "veryfast"),
     ("zerolatency", "true"),
     ("zero-reorder-delay", "true"),
     ("b-frames", "0"),
@@ -80,6 +82,7 @@ const PROPERTIES: [(&str, &str); 31] = [
 pub(crate) struct Encoders {
     element: Element,
     format: gst_video::VideoFormat,
+    layout: SampleLayout,
     /// Working memory: the planes of chroma.
     chroma: Vec<u8>,
 }
@@ -102,11 +105,11 @@ pub(crate) struct Stream {
 
 impl Encoders {
     pub(crate) fn new(element: Element) -> Encoders {
-        let format = match element.takes("NV12") {
-            true => gst_video::VideoFormat::Nv12,
-            false => gst_video::VideoFormat::I420,
-        };
-        Encoders { element, format, chroma: Vec::new() }
+        let formats = formats(element.codec());
+        let format = formats.iter().find(|format| element.takes(format)).or(formats.last());
+        let format = gst_video::VideoFormat::from_string(format.copied().unwrap_or_default());
+        let layout = element.codec().layout();
+        Encoders { element, format, layout, chroma: Vec::new() }
     }
 }
 
@@ -132,10 +135,10 @@ impl Coder for Encoders {
         let codec = self.element.codec();
         let coded = gst::Caps::builder(media(codec));
         let coded = match codec {
-            FrameCodec::H264 => coded
+            FrameCodec::H264 | FrameCodec::H264Yuv444 => coded
                 .field("stream-format", "byte-stream")
                 .field("alignment", "au")
-                .field("profile", gst::List::new(["constrained-baseline", "baseline"])),
+                .field("profile", gst::List::new(profiles(codec).iter().copied())),
             // libaom's does not say its format, and who asked checks each unit.
             FrameCodec::Av1 => coded.field("alignment", "tu"),
         };
@@ -216,8 +219,8 @@ impl Encoders {
                 memory::read(memory, &mut row[..width], (y * width) as u64)?;
             }
         }
-        let (across, down) = (width / 2, height / 2);
-        let plane = across * down;
+        let chroma = self.layout.chroma(Size { width: width as u32, height: height as u32 });
+        let (across, plane) = (chroma.width as usize, chroma.area() as usize);
         self.chroma.resize(2 * plane, 0);
         memory::read(memory, &mut self.chroma, (width * height) as u64)?;
         let (blue, red) = self.chroma.split_at(plane);

@@ -1,9 +1,9 @@
 //! Path 9/13 and 11/13: the codec process, from gpu-video's process.rs and back.
-//! `thinc-gpu-codec encode|decode h264|av1 [--node PATH] [ELEMENT…]`: standard input is a socket,
-//! standard output the shared memory. It codes with the system's GStreamer (elements.rs), which has
-//! VA-API, NVENC and NVDEC behind one interface. It first says with what, or why with nothing; then
-//! it serves one request at a time. It ends with its socket. ELEMENTs are those not to be used.
-//! Knows requests and streams; never sessions or viewers.
+//! `thinc-gpu-codec encode|decode h264|av1|h264-444 [--node PATH] [ELEMENT…]`: standard input is a
+//! socket, standard output the shared memory. It codes with the system's GStreamer (elements.rs),
+//! which has VA-API, NVENC and NVDEC behind one interface. It first says with what, or why with
+//! nothing; then it serves one request at a time. It ends with its socket. ELEMENTs are those not
+//! to be used. Knows requests and streams; never sessions or viewers.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         let element =
             elements::choose((purpose, codec), &choice).map_err(|error| error.to_string())?;
         if purpose == Purpose::Decode {
-            sandbox::filter().map_err(|error| error.to_string())?;
+            sandbox::filter(element.is_hardware()).map_err(|error| error.to_string())?;
         }
         Ok(element)
     });
@@ -61,8 +61,14 @@ fn main() -> ExitCode {
     let told = send(socket, &answer.encode(), SendFlags::NOSIGNAL);
     let served = match (told, first) {
         (Ok(_), Ok(element)) => match purpose {
-            Purpose::Encode => serve(socket, memory, Streams::new(encode::Encoders::new(element))),
-            Purpose::Decode => serve(socket, memory, Streams::new(decode::Decoders::new(element))),
+            Purpose::Encode => {
+                let coder = encode::Encoders::new(element);
+                serve(socket, memory, Streams::new(coder, codec.layout()))
+            }
+            Purpose::Decode => {
+                let coder = decode::Decoders::new(element);
+                serve(socket, memory, Streams::new(coder, codec.layout()))
+            }
         },
         _ => Ok(()),
     };
@@ -76,7 +82,7 @@ fn arguments(mut given: impl Iterator<Item = OsString>) -> Option<(Purpose, Fram
         _ => return None,
     };
     let named = given.next()?;
-    let codec = [FrameCodec::H264, FrameCodec::Av1]
+    let codec = [FrameCodec::H264, FrameCodec::Av1, FrameCodec::H264Yuv444]
         .into_iter()
         .find(|&codec| named == codec_name(codec))?;
     let mut choice = Choice::default();

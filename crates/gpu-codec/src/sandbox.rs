@@ -132,11 +132,14 @@ fn confine_files() -> Result<(), NotClosed> {
 }
 
 /// Gives up what a codec never needs of the kernel, for all threads: to be called once the GPU is
-/// open, since that may take some of it.
-pub(crate) fn filter() -> Result<(), NotClosed> {
+/// open, since that may take some of it. What decodes in the processor needs no file either.
+pub(crate) fn filter(has_gpu: bool) -> Result<(), NotClosed> {
     let own = u64::from(std::process::id());
     let filter = denied(own)?;
     apply(filter, libc::EPERM)?;
+    if !has_gpu {
+        apply(WITHOUT_GPU.iter().map(|&call| (call, Vec::new())).collect(), libc::EACCES)?;
+    }
     seccompiler::apply_filter_all_threads(OTHER_NUMBERS)?;
     // Its flags are in memory, where no filter sees them: libraries make threads by clone then.
     apply(vec![(libc::SYS_clone3, Vec::new())], libc::ENOSYS)
@@ -166,6 +169,15 @@ fn apply(rules: Rules, error: i32) -> Result<(), NotClosed> {
     let program = BpfProgram::try_from(filter)?;
     Ok(seccompiler::apply_filter_all_threads(&program)?)
 }
+
+/// Denied where no GPU is used: files and devices.
+const WITHOUT_GPU: &[i64] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_ioctl,
+];
 
 /// Denied whatever their arguments are.
 const DENIED: &[i64] = &[
@@ -336,11 +348,20 @@ mod tests {
 
     /// Set in the process that tries: its folder.
     const TRIES: &str = "THINC_TEST_TRIES";
+    /// Set there if a GPU is used.
+    const HAS_GPU: &str = "THINC_TEST_HAS_GPU";
 
     #[test]
     fn a_process_that_decodes_reaches_no_file_socket_or_process() {
+        for has_gpu in [true, false] {
+            try_all(has_gpu);
+        }
+    }
+
+    fn try_all(has_gpu: bool) {
         if let Some(folder) = std::env::var_os(TRIES) {
-            let failed = attempts(Path::new(&folder));
+            let has_gpu = std::env::var_os(HAS_GPU).is_some();
+            let failed = attempts(Path::new(&folder), has_gpu);
             let told = rustix::net::send(stdin(), failed.as_bytes(), SendFlags::empty());
             std::process::exit(i32::from(told.is_err()));
         }
@@ -354,6 +375,7 @@ mod tests {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])
             .env(TRIES, &folder)
+            .envs(has_gpu.then_some((HAS_GPU, "1")))
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(memory))
             .stderr(Stdio::null())
@@ -371,7 +393,7 @@ mod tests {
     }
 
     /// Tries what is forbidden, and says what was not refused, and what is allowed and failed.
-    fn attempts(folder: &Path) -> String {
+    fn attempts(folder: &Path, has_gpu: bool) -> String {
         let mut said = String::new();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -381,7 +403,7 @@ mod tests {
             let _ = asked.recv();
             Command::new("/bin/true").status().is_err_and(refused)
         });
-        match confine().and_then(|()| filter()) {
+        match confine().and_then(|()| filter(has_gpu)) {
             Ok(()) => said += "closed\n",
             Err(error) => return error.to_string(),
         }
@@ -437,11 +459,18 @@ mod tests {
         for (name, _) in tries.iter().filter(|(_, refused)| !refused) {
             said += &format!("{name}: not refused\n");
         }
+        let of_gpu = [
+            ("a library", File::open("/etc/ld.so.cache").map(drop)),
+            ("what the kernel says", std::fs::read("/proc/self/maps").map(drop)),
+            ("a device", File::options().write(true).open("/dev/null").map(drop)),
+            ("the list of devices", std::fs::read_dir("/dev").map(drop)),
+        ];
+        for (name, result) in of_gpu {
+            if result.is_ok() != has_gpu {
+                said += &format!("{name}: {result:?}\n");
+            }
+        }
         let needed = [
-            ("a library", File::open("/etc/ld.so.cache").is_ok()),
-            ("what the kernel says", std::fs::read("/proc/self/maps").is_ok()),
-            ("a device", File::options().write(true).open("/dev/null").is_ok()),
-            ("the list of devices", std::fs::read_dir("/dev").is_ok()),
             (
                 "a thread",
                 std::thread::Builder::new().spawn(|| ()).is_ok_and(|it| it.join().is_ok()),

@@ -8,10 +8,11 @@ use gstreamer as gst;
 use gstreamer::prelude::*;
 use thinc_gpu_video::fits;
 use thinc_gpu_video::message::{Answer, Rates, UNIT_BYTES_MAX};
+use thinc_protocol::video::SampleLayout;
 use thinc_region::Size;
 
-/// 32 Mi: luma samples of all streams at a time, sixteen of 1920 × 1080.
-const SAMPLES_MAX: u64 = 32 * 1024 * 1024;
+/// 48 MiB: samples of a frame of each stream, sixteen of 1920 × 1080 in 4:2:0.
+const BYTES_MAX: u64 = 48 * 1024 * 1024;
 
 /// 800 ms: longest time for one frame, less than the 1 s that is waited for an answer.
 pub(crate) const FRAME_WAIT: gst::ClockTime = gst::ClockTime::from_mseconds(800);
@@ -61,18 +62,21 @@ pub(crate) trait Coder {
 /// Streams, and what codes them.
 pub(crate) struct Streams<C: Coder> {
     coder: C,
+    /// Of all frames.
+    layout: SampleLayout,
     streams: BTreeMap<u64, (Size, C::Stream)>,
 }
 
 impl<C: Coder> Streams<C> {
-    pub(crate) fn new(coder: C) -> Streams<C> {
-        Streams { coder, streams: BTreeMap::new() }
+    pub(crate) fn new(coder: C, layout: SampleLayout) -> Streams<C> {
+        Streams { coder, layout, streams: BTreeMap::new() }
     }
 
     pub(crate) fn start(&mut self, stream: u64, size: Size, rates: Rates) -> Answer {
         self.streams.remove(&stream);
-        let others: u64 = self.streams.values().map(|(size, _)| size.area()).sum();
-        if !fits(size) || others + size.area() > SAMPLES_MAX {
+        let bytes = |size: &Size| self.layout.bytes(*size);
+        let others: u64 = self.streams.values().map(|(size, _)| bytes(size)).sum();
+        if !fits(size) || others + bytes(&size) > BYTES_MAX {
             return Answer::Refused;
         }
         match self.coder.open(size, rates) {

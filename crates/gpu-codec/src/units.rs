@@ -24,7 +24,7 @@ pub(crate) enum Headers {
 impl Headers {
     pub(crate) fn of(codec: FrameCodec) -> Headers {
         match codec {
-            FrameCodec::H264 => Headers::H264(ParameterSets::default()),
+            FrameCodec::H264 | FrameCodec::H264Yuv444 => Headers::H264(ParameterSets::default()),
             FrameCodec::Av1 => Headers::Av1(SequenceHeader::default()),
         }
     }

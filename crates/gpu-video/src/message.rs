@@ -1,5 +1,5 @@
 //! Beside process.rs: the messages to the codec process, and the layout of the memory shared with
-//! it. Both ends are of one build; but the process runs a GPU's driver, and may have been taken
+//! it. Both ends are of one build; but the process runs libraries in C, and may have been taken
 //! over by what it decodes, so no length from it is believed. Knows bytes; never sockets or codecs.
 
 use thinc_protocol::video::SampleLayout;
@@ -12,7 +12,7 @@ pub const EDGES_MAX: (u32, u32) = (3840, 2160);
 /// Samples of the largest frame, from the memory's start; the access unit is behind them. Pages
 /// that no frame or unit has reached take no memory.
 pub const UNIT_AT: u64 =
-    SampleLayout::Yuv420.bytes(Size { width: EDGES_MAX.0, height: EDGES_MAX.1 });
+    SampleLayout::Yuv444.bytes(Size { width: EDGES_MAX.0, height: EDGES_MAX.1 });
 /// Size of the shared memory, which is sealed.
 pub const MEMORY_BYTES: u64 = UNIT_AT + UNIT_BYTES_MAX as u64;
 /// Length of a request.

@@ -83,6 +83,7 @@ pub const fn codec_name(codec: FrameCodec) -> &'static str {
     match codec {
         FrameCodec::H264 => "h264",
         FrameCodec::Av1 => "av1",
+        FrameCodec::H264Yuv444 => "h264-444",
     }
 }
 
@@ -151,6 +152,8 @@ pub struct Process {
     socket: OwnedFd,
     memory: File,
     name: String,
+    /// Of all its frames.
+    layout: SampleLayout,
     /// Working memory: a frame's samples.
     samples: Vec<u8>,
 }
@@ -213,6 +216,7 @@ impl Process {
             socket,
             memory,
             name: String::new(),
+            layout: settings.codec.layout(),
             samples: Vec::new(),
         };
         match process.answer(START_WAIT) {
@@ -244,8 +248,8 @@ impl Process {
         self.ask(Request::Start { stream, size, rates }).map(|(coded, _)| coded)
     }
 
-    /// Encodes the next frame of a stream, of its size and with chroma at half the width and
-    /// height; appends its access unit.
+    /// Encodes the next frame of a stream, of its size and in the codec's layout; appends its
+    /// access unit.
     pub fn encode(
         &mut self,
         stream: u64,
@@ -255,7 +259,7 @@ impl Process {
         out: &mut Vec<u8>,
     ) -> Result<Coded, Lost> {
         let size = frame.size();
-        if !fits(size) || frame.layout() != SampleLayout::Yuv420 {
+        if !fits(size) || frame.layout() != self.layout {
             return Ok(Coded::Refused);
         }
         self.write(frame).map_err(|error| self.lost(&error))?;
@@ -292,7 +296,7 @@ impl Process {
         let request = Request::Next { stream, size, bytes, rates, keyframe: false };
         let (coded, _) = self.ask(request)?;
         if let Coded::Done { .. } = coded {
-            out.reset(size, SampleLayout::Yuv420);
+            out.reset(size, self.layout);
             let read = self.memory.read_exact_at(out.data_mut(), 0);
             read.map_err(|error| self.lost(&error))?;
         }

@@ -103,6 +103,9 @@ pub enum EncodeError {
         .0.width, .0.height, .1.width, .1.height
     )]
     OtherSize(Size, Size),
+    /// A frame has less chroma than the stream.
+    #[error("a frame without chroma of full resolution in a stream that has it")]
+    OtherLayout,
     /// The library reports an error.
     #[error("{0}")]
     Library(String),
@@ -115,13 +118,14 @@ pub enum EncodeError {
 pub struct Encoder {
     codes: Box<dyn Codes>,
     settings: EncoderSettings,
-    /// The frame with chroma at half the height, and with even edges.
+    /// What the encoder takes, and the frame in that layout and with even edges.
+    layout: SampleLayout,
     whole: Planes,
     halved: Planes,
 }
 
-/// An encoder of one stream: a library's, or hardware's. `frame` has chroma at half the width and
-/// height, and even edges.
+/// An encoder of one stream: a library's, or hardware's. `frame` has the encoder's layout, a
+/// library's chroma at half the width and height, and even edges.
 pub trait Codes: Send + Sync {
     /// Appends one access unit. Keyframes have parameter sets, and only they. The first frame is a
     /// keyframe; later ones are if `keyframe` is true, and with a library only then. After an error
@@ -156,13 +160,17 @@ impl Encoder {
             #[cfg(feature = "x264")]
             Library::X264 => Box::new(x264::X264::new(&settings)?),
         };
-        Encoder::by(codes, settings)
+        Encoder::by(codes, settings, SampleLayout::Yuv420)
     }
 
-    /// By another encoder, which has encoded nothing yet.
-    pub fn by(codes: Box<dyn Codes>, settings: EncoderSettings) -> Result<Encoder, EncodeError> {
+    /// By another encoder of frames of this layout, 4:2:0 or 4:4:4, which has encoded nothing yet.
+    pub fn by(
+        codes: Box<dyn Codes>,
+        settings: EncoderSettings,
+        layout: SampleLayout,
+    ) -> Result<Encoder, EncodeError> {
         let settings = checked(settings)?;
-        Ok(Encoder { codes, settings, whole: Planes::new(), halved: Planes::new() })
+        Ok(Encoder { codes, settings, layout, whole: Planes::new(), halved: Planes::new() })
     }
 
     /// Changes the rates from the next frame on, without a keyframe.
@@ -171,7 +179,8 @@ impl Encoder {
             within(EncoderSettings { bits_per_second, frames_per_second, ..self.settings });
     }
 
-    /// Appends a frame as one access unit, as a keyframe if `keyframe` is true.
+    /// Appends a frame as one access unit, as a keyframe if `keyframe` is true. Chroma of more
+    /// resolution than the encoder takes is averaged; of less, it is an error.
     pub fn encode(
         &mut self,
         frame: &PlanesRef<'_>,
@@ -182,12 +191,13 @@ impl Encoder {
         if frame.size() != size {
             return Err(EncodeError::OtherSize(frame.size(), size));
         }
-        let halved = match frame.layout() {
-            SampleLayout::Yuv420 => *frame,
-            SampleLayout::Yuv422 => {
+        let halved = match (frame.layout(), self.layout) {
+            (has, takes) if has == takes => *frame,
+            (_, SampleLayout::Yuv420) => {
                 to_420(frame, &mut self.halved);
                 self.halved.as_ref()
             }
+            _ => return Err(EncodeError::OtherLayout),
         };
         let coded = coded_size(size);
         let whole = if coded == size {
@@ -214,8 +224,8 @@ fn within(settings: EncoderSettings) -> EncoderSettings {
 
 /// Repeats the last column and row.
 fn pad(frame: &PlanesRef<'_>, size: Size, out: &mut Planes) {
-    out.reset(size, SampleLayout::Yuv420);
-    let strides = [size.width, size.width / 2, size.width / 2].map(|width| width as usize);
+    out.reset(size, frame.layout());
+    let strides = [0, 1, 2].map(|plane| out.as_ref().plane_size(plane).width as usize);
     for ((plane, stride), out) in strides.into_iter().enumerate().zip(out.planes_mut()) {
         let last = frame.plane_size(plane).height as usize - 1;
         for (y, out) in out.chunks_exact_mut(stride).enumerate() {

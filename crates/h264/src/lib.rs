@@ -3,7 +3,8 @@
 //! Browsers decode with WebCodecs.
 //! Uses OpenH264, or for encoding x264 if the build enables it, or what the caller has (`Codes`),
 //! and only what the protocol allows:
-//! constrained baseline, one access unit per frame, keyframes on request.
+//! constrained baseline, one access unit per frame, keyframes on request. What others encode as
+//! 4:4:4 is checked here too.
 //! Knows frames and bytes; never streams, viewers or time.
 #![deny(unsafe_code)]
 
@@ -19,7 +20,7 @@ pub use decoder::{DecodeError, Decoder};
 #[cfg(any(feature = "openh264", feature = "x264"))]
 pub use encoder::{Codes, EncodeError, Encoded, Encoder, EncoderSettings, Library, NoSuchLibrary};
 #[cfg(feature = "decoder")]
-pub use syntax::{AccessUnit, check};
+pub use syntax::{AccessUnit, check, check_yuv444};
 
 use thinc_region::Size;
 

@@ -1,6 +1,7 @@
 //! Beside decoder.rs: checks an access unit before the library, which is not memory-safe, reads it;
-//! and for viewer-native before a GPU's driver does.
-//! Accepts only what the protocol allows: constrained baseline at the stream's size.
+//! and for viewer-native before a GPU's driver or FFmpeg does.
+//! Accepts only what the protocol allows: constrained baseline, or High 4:4:4 Predictive with 8
+//! bits, at the stream's size.
 //! Knows headers and parameter sets; never the contents of slices (ITU-T H.264, 7.3 and Annex B).
 
 use thinc_region::Size;
@@ -29,9 +30,26 @@ pub struct AccessUnit {
     pub is_keyframe: bool,
 }
 
+/// What a stream's parameter sets may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Profile {
+    ConstrainedBaseline,
+    /// Chroma of full resolution, in the same planes and with the same depth as luma.
+    High444,
+}
+
 /// Checks all headers of an access unit of frames of this size, with even edges, and its parameter
-/// sets completely.
+/// sets completely. For constrained baseline.
 pub fn check(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
+    check_as(Profile::ConstrainedBaseline, data, size)
+}
+
+/// The same for the profile High 4:4:4 Predictive, 8 bits, 4:4:4.
+pub fn check_yuv444(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
+    check_as(Profile::High444, data, size)
+}
+
+fn check_as(profile: Profile, data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
     let mut unit = AccessUnit::default();
     let (mut slices, mut sequences, mut pictures) = (0, 0, 0);
     for (count, nal) in Units::new(data)?.enumerate() {
@@ -52,11 +70,11 @@ pub fn check(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
                 slices += 1;
             }
             kind::SEQUENCE_PARAMETERS => {
-                check_sequence(body, size)?;
+                check_sequence(profile, body, size)?;
                 sequences += 1;
             }
             kind::PICTURE_PARAMETERS => {
-                check_picture(body)?;
+                check_picture(profile, body)?;
                 pictures += 1;
             }
             kind::SUPPLEMENTAL | kind::DELIMITER => {}
@@ -116,17 +134,23 @@ fn start_code(data: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Checks a sequence parameter set (7.3.2.1.1).
-fn check_sequence(body: &[u8], size: Size) -> Result<(), DecodeError> {
+fn check_sequence(profile: Profile, body: &[u8], size: Size) -> Result<(), DecodeError> {
     let mut bits = Bits::new(body);
-    let profile = bits.bits(8)?;
-    let constraints = bits.bits(8)?;
-    // Constrained: no flexible macroblock ordering, no arbitrary slice ordering, no redundant
-    // slices.
-    if profile != 66 || constraints & 0x40 == 0 {
+    let (number, constraints) = (bits.bits(8)?, bits.bits(8)?);
+    let fits = match profile {
+        // Constrained: no flexible macroblock ordering, no arbitrary slice ordering, no redundant
+        // slices.
+        Profile::ConstrainedBaseline => number == 66 && constraints & 0x40 != 0,
+        Profile::High444 => number == 244,
+    };
+    if !fits {
         return Err(DecodeError::Unsupported("a profile"));
     }
     let _level = bits.bits(8)?;
     bits.at_most("a parameter set's number", 31)?;
+    if profile == Profile::High444 {
+        check_high(&mut bits)?;
+    }
     bits.at_most("a length of frame numbers", 12)?;
     match bits.at_most("a picture order count type", 2)? {
         0 => {
@@ -143,15 +167,19 @@ fn check_sequence(body: &[u8], size: Size) -> Result<(), DecodeError> {
         return Err(DecodeError::Unsupported("fields"));
     }
     let _direct = bits.bits(1)?;
-    // Cropping in units of two samples, because of chroma.
+    // Cropping in units of two samples, because of chroma at half the width and height.
+    let unit = match profile {
+        Profile::ConstrainedBaseline => 2,
+        Profile::High444 => 1,
+    };
     let [left, right, top, bottom] = if bits.bits(1)? == 1 {
-        let mut edge = || bits.at_most("a crop", 8);
+        let mut edge = || bits.at_most("a crop", 16 / unit);
         [edge()?, edge()?, edge()?, edge()?]
     } else {
         [0; 4]
     };
     let shown =
-        |blocks: u32, before: u32, behind: u32| (16 * blocks).checked_sub(2 * (before + behind));
+        |blocks: u32, before: u32, behind: u32| (16 * blocks).checked_sub(unit * (before + behind));
     let width = shown(across, left, right).ok_or(DecodeError::Malformed("a crop"))?;
     let height = shown(down, top, bottom).ok_or(DecodeError::Malformed("a crop"))?;
     if (Size { width, height }) != size {
@@ -163,19 +191,36 @@ fn check_sequence(body: &[u8], size: Size) -> Result<(), DecodeError> {
     Ok(())
 }
 
+/// Checks what a sequence parameter set has of high profiles.
+fn check_high(bits: &mut Bits<'_>) -> Result<(), DecodeError> {
+    if bits.at_most("a format of chroma", 3)? != 3 || bits.bits(1)? == 1 {
+        return Err(DecodeError::Unsupported("a format of chroma"));
+    }
+    bits.at_most("a depth of luma", 0)?;
+    bits.at_most("a depth of chroma", 0)?;
+    // Lossless macroblocks are as good as others.
+    let _transform_bypass = bits.bits(1)?;
+    if bits.bits(1)? == 1 {
+        return Err(DecodeError::Unsupported("matrices of quantizers"));
+    }
+    Ok(())
+}
+
 /// Checks a picture parameter set (7.3.2.2).
-fn check_picture(body: &[u8]) -> Result<(), DecodeError> {
+fn check_picture(profile: Profile, body: &[u8]) -> Result<(), DecodeError> {
     let mut bits = Bits::new(body);
     bits.at_most("a parameter set's number", 255)?;
     bits.at_most("a parameter set's number", 31)?;
-    if bits.bits(1)? == 1 {
+    if bits.bits(1)? == 1 && profile == Profile::ConstrainedBaseline {
         return Err(DecodeError::Unsupported("arithmetic coding"));
     }
     let _order = bits.bits(1)?;
     bits.at_most("groups of slices", 0)?;
     bits.at_most("a count of reference frames", REFERENCES_MAX - 1)?;
     bits.at_most("a count of reference frames", REFERENCES_MAX - 1)?;
-    if bits.bits(3)? != 0 {
+    // For pictures that refer to one, and to two others.
+    let (one, two) = (bits.bits(1)?, bits.bits(2)?);
+    if two > 2 || profile == Profile::ConstrainedBaseline && one | two != 0 {
         return Err(DecodeError::Unsupported("weighted prediction"));
     }
     // Signed numbers as code numbers: -26 to 25, and -12 to 12.
@@ -186,6 +231,13 @@ fn check_picture(body: &[u8]) -> Result<(), DecodeError> {
     let _constrained_intra = bits.bits(1)?;
     if bits.bits(1)? == 1 {
         return Err(DecodeError::Unsupported("redundant pictures"));
+    }
+    if profile == Profile::High444 && bits.has_more() {
+        let _transform_8x8 = bits.bits(1)?;
+        if bits.bits(1)? == 1 {
+            return Err(DecodeError::Unsupported("matrices of quantizers"));
+        }
+        bits.at_most("a quantizer of colour", 24)?;
     }
     Ok(())
 }
@@ -235,6 +287,17 @@ impl<'a> Bits<'a> {
             value = value << 1 | u32::from(self.byte >> self.left & 1);
         }
         Ok(value)
+    }
+
+    /// True if a bit precedes the one that ends a unit (7.2).
+    fn has_more(&self) -> bool {
+        let unread = self.byte & u8::MAX.checked_shr(8 - self.left).unwrap_or(0);
+        match (self.left, self.bytes[self.at..].iter().rposition(|&byte| byte != 0)) {
+            (0, None) => false,
+            (0, Some(last)) => last > 0 || self.bytes[self.at] != 0x80,
+            (left, None) => unread != 1 << (left - 1),
+            (_, Some(_)) => true,
+        }
     }
 
     /// An Exp-Golomb code number (9.1) of at most `limit`.

@@ -4,10 +4,11 @@
 
 use proptest::prelude::*;
 use thinc_h264::{
-    DecodeError, Decoder, EncodeError, Encoder, EncoderSettings, Library, coded_size, fits,
+    Codes, DecodeError, Decoder, EncodeError, Encoded, Encoder, EncoderSettings, Library, check,
+    check_yuv444, coded_size, fits,
 };
 use thinc_region::Size;
-use thinc_video::{Planes, SampleLayout};
+use thinc_video::{Planes, PlanesRef, SampleLayout, to_420};
 
 const SIZE: Size = Size { width: 176, height: 144 };
 
@@ -185,7 +186,7 @@ fn encode_first(encoder: &mut Encoder, size: Size) {
 #[test]
 fn odd_sizes_and_other_layouts_round_trip() {
     for (width, height) in [(17, 16), (177, 143), (352, 241), (33, 98)] {
-        let layouts = [SampleLayout::Yuv420, SampleLayout::Yuv422];
+        let layouts = [SampleLayout::Yuv420, SampleLayout::Yuv422, SampleLayout::Yuv444];
         for (&library, layout) in
             Library::ALL.iter().flat_map(|library| layouts.map(|layout| (library, layout)))
         {
@@ -328,4 +329,115 @@ proptest! {
             }
         }
     }
+}
+
+/// A keyframe of x264's of the profile High 4:4:4 Predictive.
+const YUV444: &[u8] = include_bytes!("../../viewer-native/src/video_decoding/h264-yuv444.bin");
+const YUV444_SIZE: Size = Size { width: 256, height: 256 };
+
+#[test]
+fn each_profile_is_accepted_where_it_is_expected_and_only_there() {
+    assert!(check_yuv444(YUV444, YUV444_SIZE).unwrap().is_keyframe);
+    assert_eq!(check(YUV444, YUV444_SIZE), Err(DecodeError::Unsupported("a profile")));
+    let mut encoder = Encoder::new(settings(SIZE, 800_000)).unwrap();
+    for (keyframe, unit) in encode(&mut encoder, SIZE, 0..2, &[]) {
+        assert_eq!(check(&unit, SIZE).unwrap().is_keyframe, keyframe);
+        let checked = check_yuv444(&unit, SIZE);
+        // What refers to a keyframe says nothing of its profile.
+        assert_eq!(checked.is_err(), keyframe, "{checked:?}");
+    }
+    let other = Size { width: 256, height: 254 };
+    let Size { width, height } = YUV444_SIZE;
+    assert_eq!(check_yuv444(YUV444, other), Err(DecodeError::OtherSize { width, height }));
+}
+
+#[test]
+fn what_no_frame_with_all_colours_may_have_is_found() {
+    // Behind the level are: the set's number, the format of chroma, separate planes, the depth of
+    // luma; then the depth of chroma, lossless macroblocks, matrices.
+    assert_eq!(YUV444[7..10], [0x0d, 0x91, 0x96]);
+    let with = |at: usize, byte: u8| {
+        let mut unit = YUV444.to_vec();
+        unit[at] = byte;
+        check_yuv444(&unit, YUV444_SIZE).map(|unit| unit.is_keyframe)
+    };
+    assert_eq!(with(9, 0xd6), Ok(true), "lossless macroblocks");
+    for (at, byte, what) in [
+        (5, 110, DecodeError::Unsupported("a profile")),
+        (8, 0x93, DecodeError::Unsupported("a format of chroma")),
+        (8, 0x90, DecodeError::Malformed("a depth of luma")),
+        (9, 0x16, DecodeError::Malformed("a depth of chroma")),
+        (9, 0xb6, DecodeError::Unsupported("matrices of quantizers")),
+    ] {
+        assert_eq!(with(at, byte), Err(what), "{at}: {byte:#x}");
+    }
+    // Ends of picture parameter sets, behind the flag of redundant pictures: nothing more, 8 × 8
+    // transforms, and matrices; with all their zeros.
+    let parameters = YUV444.windows(4).position(|bytes| bytes == [0, 0, 1, 0x68]).unwrap() + 3;
+    let picture = |end: u8| {
+        // Numbers 0; CAVLC; one group of slices; one reference; no prediction; quantizers 0;
+        // three flags 0: 1 1 0 0 1 1 1 0 | 00 1 1 1 0 0 0, and then the end.
+        let body = [0x68, 0b1100_1110, 0b0011_1000, end];
+        let mut unit = YUV444[..parameters].to_vec();
+        unit.extend(body);
+        unit.extend(&YUV444[YUV444.windows(4).rposition(|b| b == [0, 0, 1, 0x65]).unwrap()..]);
+        check_yuv444(&unit, YUV444_SIZE).map(|unit| unit.is_keyframe)
+    };
+    let matrices = Err(DecodeError::Unsupported("matrices of quantizers"));
+    assert_eq!(picture(0b1000_0000), Ok(true), "nothing");
+    assert_eq!(picture(0b0011_0000), Ok(true), "three fields, and the end");
+    assert_eq!(picture(0b1011_0000), Ok(true), "transforms of 8 x 8");
+    assert_eq!(picture(0b0111_0000), matrices);
+    assert_eq!(picture(0b0100_0000), matrices, "the end would be its flag");
+    let slice = YUV444.windows(4).rposition(|bytes| bytes == [0, 0, 1, 0x65]).unwrap();
+    for cut in 0..slice {
+        assert!(check_yuv444(&YUV444[..cut], YUV444_SIZE).is_err(), "cut to {cut}");
+    }
+    // Whatever one wrong bit makes of the headers, it is read to an end.
+    for (at, byte) in YUV444.iter().enumerate().take(slice) {
+        for bit in 0..8 {
+            let _ = with(at, byte ^ 1 << bit);
+        }
+    }
+}
+
+/// Writes the frames that it is given.
+struct Written;
+
+impl Codes for Written {
+    fn encode(
+        &mut self,
+        frame: &PlanesRef<'_>,
+        _settings: &EncoderSettings,
+        keyframe: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Encoded, EncodeError> {
+        frame.write_packed(out);
+        Ok(Encoded { keyframe })
+    }
+}
+
+#[test]
+fn an_encoder_gets_frames_of_its_layout_with_even_edges() {
+    let odd = Size { width: 33, height: 17 };
+    let (mut full, mut half, mut out) = (Planes::new(), Planes::new(), Vec::new());
+    frame(odd, SampleLayout::Yuv444, 3, &mut full);
+    to_420(&full.as_ref(), &mut half);
+    let by = |layout| Encoder::by(Box::new(Written), settings(odd, 800_000), layout).unwrap();
+    by(SampleLayout::Yuv444).encode(&full.as_ref(), true, &mut out).unwrap();
+    let even = coded_size(odd);
+    let padded = PlanesRef::packed(even, SampleLayout::Yuv444, &out).expect("34 x 18 samples");
+    for plane in 0..3 {
+        for (y, row) in padded.rows(plane).enumerate() {
+            let expected = full.as_ref().row(plane, y.min(16));
+            assert_eq!((&row[..33], row[33]), (expected, expected[32]), "plane {plane}, row {y}");
+        }
+    }
+    let mut halved = [Vec::new(), Vec::new()];
+    for (frame, out) in [&full, &half].into_iter().zip(&mut halved) {
+        by(SampleLayout::Yuv420).encode(&frame.as_ref(), true, out).unwrap();
+    }
+    assert_eq!(halved[0], halved[1], "chroma is averaged for who does not take all of it");
+    let refused = by(SampleLayout::Yuv444).encode(&half.as_ref(), true, &mut out);
+    assert_eq!(refused, Err(EncodeError::OtherLayout));
 }

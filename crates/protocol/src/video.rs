@@ -113,17 +113,28 @@ pub enum FrameCodec {
     /// frame, which shows exactly one frame. Only for a viewer whose newest
     /// `ViewerMessage::VideoCodecs` has its bit.
     Av1 = 2,
+    /// H.264, its High 4:4:4 Predictive profile, 8 bits, 4:4:4: chroma of full resolution. Only for
+    /// a viewer whose newest `ViewerMessage::VideoCodecs` has its bit.
+    H264Yuv444 = 3,
 }
 
 impl FrameCodec {
+    /// Layout of its frames' samples.
+    pub const fn layout(self) -> SampleLayout {
+        match self {
+            FrameCodec::H264 | FrameCodec::Av1 => SampleLayout::Yuv420,
+            FrameCodec::H264Yuv444 => SampleLayout::Yuv444,
+        }
+    }
+
     /// Its bit in `ViewerMessage::VideoCodecs`.
     pub const fn bit(self) -> u32 {
         1 << self as u32
     }
 }
 
-/// Layout of plain samples: the planes Y, Cb and Cr one after another, rows without padding, 8 bits
-/// per sample.
+/// Layout of samples: the planes Y, Cb and Cr one after another, rows without padding, 8 bits per
+/// sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SampleLayout {
@@ -131,6 +142,8 @@ pub enum SampleLayout {
     Yuv420 = 0,
     /// Chroma at half the width, rounded up.
     Yuv422 = 1,
+    /// Chroma at full resolution: of coded frames only, no plain frame has it.
+    Yuv444 = 3,
 }
 
 impl SampleLayout {
@@ -141,6 +154,7 @@ impl SampleLayout {
                 Size { width: size.width.div_ceil(2), height: size.height.div_ceil(2) }
             }
             SampleLayout::Yuv422 => Size { width: size.width.div_ceil(2), height: size.height },
+            SampleLayout::Yuv444 => size,
         }
     }
 
@@ -409,6 +423,7 @@ pub(crate) fn read<'a>(
                 op::KEYFRAME_OF => match reader.u8("a keyframe's codec")? {
                     // H.264 has an operation of its own.
                     2 => FrameData::Coded { keyframe: Some(FrameCodec::Av1), data: &[] },
+                    3 => FrameData::Coded { keyframe: Some(FrameCodec::H264Yuv444), data: &[] },
                     other => {
                         return Err(WireError::Unknown {
                             what: "a keyframe's codec",

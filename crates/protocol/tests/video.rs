@@ -81,6 +81,15 @@ fn video_commands_have_these_bytes() {
             },
             vec![0x97, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 2, 1, 9],
         ),
+        (
+            VideoCommand::Next {
+                id: 3,
+                time: 0,
+                clip: Region::from(Rect::at(0, 0, 2, 2)),
+                frame: FrameData::Coded { keyframe: Some(FrameCodec::H264Yuv444), data: &[9] },
+            },
+            vec![0x97, 3, 0, 1, 0, 0, 2, 2, 3, 1, 9],
+        ),
         (VideoCommand::Move { id: 3, x: -1, y: 64 }, vec![0x37, 3, 1, 0x80, 1]),
         (
             VideoCommand::SourceSize { id: 3, source },
@@ -107,6 +116,7 @@ fn video_commands_have_these_bytes() {
     let size = Size { width: 353, height: 241 };
     assert_eq!(SampleLayout::Yuv420.bytes(size), 353 * 241 + 2 * 177 * 121);
     assert_eq!(SampleLayout::Yuv422.bytes(size), 353 * 241 + 2 * 177 * 241);
+    assert_eq!(SampleLayout::Yuv444.bytes(size), 3 * 353 * 241);
     assert_eq!(pixel_bytes(size), 4 * 353 * 241);
 }
 
@@ -120,10 +130,10 @@ fn stereo_is_wanted_or_not() {
 #[test]
 fn keyframes_of_another_codec_say_which() {
     // H.264 has an operation of its own; no other operation has bit 7 of the head.
-    for (head, codec) in [(0x97, 0), (0x97, 1), (0x97, 3), (0xa7, 2), (0xf7, 2)] {
+    for (head, codec) in [(0x97, 0), (0x97, 1), (0x97, 4), (0xa7, 2), (0xf7, 2)] {
         let bytes = [head, 3, 0, 1, 20, 40, 30, 4, codec, 1, 9];
         let read: Vec<_> = CommandReader::new(&bytes, SCREEN).collect();
         assert!(matches!(read.as_slice(), [Err(_)]), "{head:#x} {codec}: {read:?}");
     }
-    assert_eq!(FrameCodec::Av1.bit(), 4);
+    assert_eq!((FrameCodec::Av1.bit(), FrameCodec::H264Yuv444.bit()), (4, 8));
 }

@@ -318,8 +318,8 @@ impl Adaptation {
     }
 
     /// The profile of what moves in known frames, if it may be sent as lossy pictures: the path is
-    /// so fast that even photographs are lossless. Below, a video stream takes fewer bytes, but has
-    /// no colours of full resolution.
+    /// so fast that even photographs are lossless. Below, a video stream takes fewer bytes, but
+    /// seldom has colours of full resolution.
     pub(crate) fn pictures(&self) -> Option<JpegProfile> {
         let is_fast = match self.lossy {
             LossyPolicy::Auto => self.profile.step == LOSSY_BOUNDS.len(),

@@ -142,6 +142,8 @@ pub struct Session {
     config: Config,
     /// What draws 3D programs, for people.
     graphics: Option<String>,
+    /// A GPU encodes videos with chroma of full resolution.
+    encodes_full_colour: bool,
     screen: Screen,
     viewers: Viewers,
     pointer: Pointer,
@@ -182,6 +184,7 @@ impl Session {
     pub fn new(config: Config) -> Session {
         Session {
             graphics: None,
+            encodes_full_colour: false,
             screen: Screen::new(config.size, config.offscreen),
             outputs: Outputs::new(config.size),
             max_rate: config.max_rate.map(MaxRate::new),
@@ -388,6 +391,7 @@ impl Session {
         let screen = SessionContext {
             name: &self.config.name,
             graphics: self.graphics.as_deref(),
+            encodes_full_colour: self.encodes_full_colour,
             size: self.screen.size,
             idle: self.screen.is_idle(),
             pointer: &self.pointer,

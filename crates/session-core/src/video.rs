@@ -57,8 +57,9 @@ pub struct VideoFrame {
     pub coding: Coding,
     /// Text that moves in a video area is in its frames, because the path does not carry it.
     pub takes_text: bool,
-    /// The viewer decodes AV1 too.
-    pub takes_av1: bool,
+    /// Codecs beside H.264 that it may have: bits of `FrameCodec`. With that of 4:4:4 it is to have
+    /// chroma of full resolution.
+    pub codecs: u32,
 }
 
 /// Where a stream's frames come from.
@@ -99,6 +100,10 @@ const KEYFRAME_INTERVAL_MIN: Micros = 200_000;
 /// 5 s: a codec that the viewer has taken back is not sent sooner. Each change costs an encoder and
 /// a keyframe.
 const AV1_PAUSE: Micros = 5_000_000;
+/// 5 s, doubled up to 5 min: for so long frames are pictures where a stream was to have all colours
+/// and had half of them.
+const HALF_COLOUR_PAUSE: Micros = 5_000_000;
+const HALF_COLOUR_DOUBLINGS_MAX: u32 = 6;
 /// A stream switches to plain frames if the path carries so many times their bytes, and back below
 /// the second factor.
 const PLAIN_FROM: f64 = 2.0;
@@ -166,9 +171,15 @@ pub(crate) struct Videos {
     takes: bool,
     may_take_coded: bool,
     takes_coded: bool,
-    /// The viewer decodes AV1, and gets it from this time on.
-    decodes_av1: bool,
+    /// What the viewer decodes beside H.264, bits of `FrameCodec`, and from when on it gets AV1.
+    codecs: u32,
     av1_from: Micros,
+    /// A GPU encodes 4:4:4, the viewer decodes it and its person has chosen it.
+    has_full_colour: bool,
+    /// The same, and streams are taken to get it: not for some time after one did not.
+    streams_full_colour: bool,
+    half_colour_until: Micros,
+    half_colour_times: u32,
     /// Most bytes of a frame.
     frame_bytes_max: u64,
     streams: Vec<VideoStream>,
@@ -203,8 +214,12 @@ impl Videos {
             takes,
             may_take_coded: takes_coded,
             takes_coded,
-            decodes_av1: false,
+            codecs: 0,
             av1_from: 0,
+            has_full_colour: false,
+            streams_full_colour: false,
+            half_colour_until: 0,
+            half_colour_times: 0,
             frame_bytes_max,
             streams: Vec::new(),
             numbers: [StreamNumber::Free; STREAMS_MAX],
@@ -232,11 +247,43 @@ impl Videos {
 
     /// The viewer decodes these codecs from now on beside H.264.
     pub(crate) fn set_codecs(&mut self, codecs: u32, now: Micros) {
-        let decodes_av1 = codecs & FrameCodec::Av1.bit() != 0;
-        if self.decodes_av1 && !decodes_av1 {
+        if self.codecs & !codecs & FrameCodec::Av1.bit() != 0 {
             self.av1_from = now + AV1_PAUSE;
         }
-        self.decodes_av1 = decodes_av1;
+        self.codecs = codecs;
+    }
+
+    /// The viewer decodes 4:4:4, and the person has chosen a quality that is worth it.
+    pub(crate) fn wants_full_colour(&self) -> bool {
+        let decodes = self.codecs & FrameCodec::H264Yuv444.bit() != 0;
+        decodes && self.takes_coded && self.quality == PictureQuality::High
+    }
+
+    /// Whether a GPU encodes 4:4:4.
+    pub(crate) fn set_full_colour(&mut self, is_encoded: bool, now: Micros) {
+        self.has_full_colour = is_encoded && self.wants_full_colour();
+        self.streams_full_colour = self.has_full_colour && now >= self.half_colour_until;
+    }
+
+    /// Codecs beside H.264 that a frame may have now. What a program plays by XVideo has no chroma
+    /// of full resolution.
+    fn codecs_of(&self, origin: VideoOrigin, now: Micros) -> u32 {
+        let av1 = now >= self.av1_from;
+        let full_colour = self.has_full_colour && !matches!(origin, VideoOrigin::Port(_));
+        let may = [(FrameCodec::Av1, av1), (FrameCodec::H264Yuv444, full_colour)];
+        let may: u32 = may.iter().filter(|(_, may)| *may).map(|(codec, _)| codec.bit()).sum();
+        self.codecs & may
+    }
+
+    /// A keyframe of a stream that was to have all colours has all or half of them: no encoder may
+    /// have been free for it, or none for frames of its size.
+    fn keyframe_encoded(&mut self, codec: FrameCodec, now: Micros) {
+        if codec == FrameCodec::H264Yuv444 {
+            (self.half_colour_until, self.half_colour_times) = (0, 0);
+        } else if now >= self.half_colour_until {
+            self.half_colour_until = now + (HALF_COLOUR_PAUSE << self.half_colour_times);
+            self.half_colour_times = HALF_COLOUR_DOUBLINGS_MAX.min(self.half_colour_times + 1);
+        }
     }
 
     /// Frames cannot refer to lost or late ones.
@@ -672,6 +719,7 @@ impl Videos {
     ) -> Option<VideoFrame> {
         let at = self.position(id)?;
         let coding = if lossless { Coding::Plain } else { self.coding(&self.streams[at], path)? };
+        let codecs = self.codecs_of(self.streams[at].origin, now);
         let stream = &mut self.streams[at];
         if !lossless {
             stream.is_plain = coding == Coding::Plain;
@@ -703,17 +751,10 @@ impl Videos {
             region: region.clone(),
             op: stream.op,
             has_coded: false,
+            codecs,
         });
-        Some(VideoFrame {
-            stream: id,
-            origin: stream.origin,
-            source: stream.source,
-            place: stream.place,
-            time: stream.drawn_at,
-            coding,
-            takes_text: stream.takes_text,
-            takes_av1: self.decodes_av1 && now >= self.av1_from,
-        })
+        let &mut VideoStream { origin, source, place, drawn_at: time, takes_text, .. } = stream;
+        Some(VideoFrame { stream: id, origin, source, place, time, coding, takes_text, codecs })
     }
 
     /// Only the path delays a frame: it is full, or the frame before is waiting for it (`waits`).
@@ -772,13 +813,18 @@ impl Videos {
         let Some(frame) = &mut stream.committed else { return };
         let Coding::H264 { bits_per_second, .. } = frame.coding else { return };
         let coded = |(command, _): (Command<'_>, usize)| match command {
-            Command::Video(VideoCommand::Next { frame: FrameData::Coded { data, .. }, .. }) => {
-                Some(data.len())
-            }
+            Command::Video(VideoCommand::Next {
+                frame: FrameData::Coded { keyframe, data },
+                ..
+            }) => Some((keyframe, data.len())),
             _ => None,
         };
-        let Some(bytes) = commands.iter().find_map(coded) else { return };
+        let Some((keyframe, bytes)) = commands.iter().find_map(coded) else { return };
         frame.has_coded = true;
+        let wants_full_colour = frame.codecs & FrameCodec::H264Yuv444.bit() != 0;
+        if let Some(codec) = keyframe.filter(|_| wants_full_colour) {
+            self.keyframe_encoded(codec, now);
+        }
         if bytes as f64 * 8e6 > bits_per_second as f64 * interval * LARGE {
             self.bitrate.large_frame(now);
         }

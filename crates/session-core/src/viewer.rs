@@ -183,6 +183,7 @@ const UPDATE_HEAD_BYTES: usize = 192;
 pub(crate) struct SessionContext<'a> {
     pub(crate) name: &'a str,
     pub(crate) graphics: Option<&'a str>,
+    pub(crate) encodes_full_colour: bool,
     pub(crate) size: Size,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
@@ -599,6 +600,7 @@ pub(crate) mod tests {
         work(&SessionContext {
             name: "test",
             graphics: None,
+            encodes_full_colour: false,
             size: SCREEN,
             idle: false,
             pointer: &Pointer::default(),

@@ -238,6 +238,9 @@ impl Actor {
             self.tell_people();
             let more = self.serve_viewers();
             self.driver.set_frame_rate(self.core.frame_rate());
+            if self.core.wants_full_colour() {
+                self.encoder.try_full_colour(now);
+            }
             // The reason of what it closes is sent in the next turn, and not at the next event.
             let more = self.enforce_time_outs() || more;
             if let Some(attention) = &mut self.attention {

@@ -1,8 +1,8 @@
 //! Path 9/13: beside video/encoders.rs, from its frames to gpu-video's process and back: encoding
-//! one codec on a GPU. Nothing runs before the first video. Then a process is started and tried
-//! with a few frames, on a thread of its own; until it has passed, and whenever it fails, the
-//! library encodes. The process ends some time after the last video. Knows streams and one process;
-//! never what is encoded.
+//! one codec on a GPU. Nothing runs before the first video, or before somebody wants what the codec
+//! has. Then a process is started and tried with a few frames, on a thread of its own; until it has
+//! passed, and whenever it fails, the library encodes. The process ends some time after the last
+//! video. Knows streams and one process; never what is encoded.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -31,7 +31,7 @@ const TRIAL: EncoderSettings = EncoderSettings {
 };
 /// What the trial's frames are to be: a keyframe or not, twice.
 const TRIAL_FRAMES: [bool; 4] = [true, false, false, true];
-/// 6: greatest mean difference of a trial's luma sample. Encoders here have 1 to 2.
+/// 6: greatest mean difference of a trial's samples. Encoders here have 1 to 2.
 const DIFFERENCE_MAX: f64 = 6.0;
 /// 320 x 240: the smallest frame that goes to a GPU. The library is as fast with smaller ones,
 /// which some GPUs refuse.
@@ -202,20 +202,35 @@ impl GpuEncoders {
             },
             Stage::Lost(until) if *until > Instant::now() => Opened::Paused,
             Stage::Rest | Stage::Lost(_) if !may_start => Opened::Paused,
-            Stage::Rest | Stage::Lost(_) => {
-                state.stage = Stage::Starting;
-                let shared = self.shared.clone();
-                let run = move || shared.run();
-                if let Err(error) = thread::Builder::new().name("gpu-encoder".into()).spawn(run) {
-                    warn!("no thread for the GPU's encoder: {error}");
-                    state.stage = Stage::Lost(Instant::now() + LOST_PAUSE);
-                    return Opened::Paused;
-                }
-                Opened::Starting
-            }
+            Stage::Rest | Stage::Lost(_) => self.start_process(&mut state),
             Stage::Starting => Opened::Starting,
             Stage::Never => Opened::Refused,
         }
+    }
+
+    /// Starts a process if none runs and one may: what becomes of it is reported. Waits for no
+    /// frame that is being encoded, since there is none then.
+    pub(crate) fn start(&self) {
+        let mut state = self.shared.lock();
+        match state.stage {
+            Stage::Lost(until) if until > Instant::now() => {}
+            Stage::Rest | Stage::Lost(_) => {
+                self.start_process(&mut state);
+            }
+            Stage::Starting | Stage::Running(_) | Stage::Never => {}
+        }
+    }
+
+    fn start_process(&self, state: &mut State) -> Opened {
+        state.stage = Stage::Starting;
+        let shared = self.shared.clone();
+        let run = move || shared.run();
+        if let Err(error) = thread::Builder::new().name("gpu-encoder".into()).spawn(run) {
+            warn!("no thread for the GPU's encoder: {error}");
+            state.stage = Stage::Lost(Instant::now() + LOST_PAUSE);
+            return Opened::Paused;
+        }
+        Opened::Starting
     }
 }
 
@@ -319,7 +334,8 @@ impl Shared {
                 }
             };
             let element = process.name().split(':').next().unwrap_or_default().to_owned();
-            match try_out(&mut process, self.judge()?, self.limits.trial_frame) {
+            let layout = self.codec.layout();
+            match try_out((&mut process, layout), self.judge()?, self.limits.trial_frame) {
                 Ok(()) => return Ok(process),
                 Err(NoProcess::ForNow(reason)) => {
                     return Err(NoProcess::ForNow(format!("{element}: {reason}")));
@@ -426,6 +442,10 @@ fn is_keyframe(codec: FrameCodec, unit: &[u8], size: Size) -> Result<bool, Strin
         FrameCodec::H264 => {
             thinc_h264::check(unit, size).map(|unit| unit.is_keyframe).map_err(|e| e.to_string())
         }
+        FrameCodec::H264Yuv444 => {
+            let checked = thinc_h264::check_yuv444(unit, size);
+            checked.map(|unit| unit.is_keyframe).map_err(|e| e.to_string())
+        }
         FrameCodec::Av1 => {
             av1::check(unit, size).map(|unit| unit.is_keyframe).map_err(|e| e.to_string())
         }
@@ -438,8 +458,9 @@ const NUMBER: u64 = u64::MAX;
 /// What decodes the trial's frames.
 enum Judge {
     H264(Decoder),
-    /// The GPU, or what the system has: a GPU that encodes AV1 decodes it too.
-    Av1(Process),
+    /// The GPU, or what the system has: a GPU that encodes AV1 decodes it too, and 4:4:4 is
+    /// decoded by FFmpeg.
+    Other(FrameCodec, Process),
 }
 
 impl Shared {
@@ -449,16 +470,20 @@ impl Shared {
             FrameCodec::H264 => Decoder::new(TRIAL.size)
                 .map(Judge::H264)
                 .map_err(|error| NoProcess::ForGood(none(&error))),
-            FrameCodec::Av1 => {
+            FrameCodec::Av1 | FrameCodec::H264Yuv444 => {
                 let node = self.settings.node.clone();
                 let settings = Settings { node, ..Settings::new(Purpose::Decode, self.codec) };
                 let started = Process::start(&self.program, &settings);
-                started.map(Judge::Av1).map_err(|error| match error {
-                    NotStarted::Nothing(_) | NotStarted::NotInstalled(_) => {
-                        NoProcess::ForGood(none(&error))
-                    }
-                    NotStarted::System(_) | NotStarted::Lost(_) => NoProcess::ForNow(none(&error)),
-                })
+                started.map(|process| Judge::Other(self.codec, process)).map_err(
+                    |error| match error {
+                        NotStarted::Nothing(_) | NotStarted::NotInstalled(_) => {
+                            NoProcess::ForGood(none(&error))
+                        }
+                        NotStarted::System(_) | NotStarted::Lost(_) => {
+                            NoProcess::ForNow(none(&error))
+                        }
+                    },
+                )
             }
         }
     }
@@ -472,8 +497,8 @@ impl Judge {
             Judge::H264(decoder) => {
                 decoder.decode(unit, shown).map_err(|error| wrong(error.to_string()))
             }
-            Judge::Av1(process) => {
-                is_keyframe(FrameCodec::Av1, unit, TRIAL.size).map_err(wrong)?;
+            Judge::Other(codec, process) => {
+                is_keyframe(*codec, unit, TRIAL.size).map_err(wrong)?;
                 match process.decode(NUMBER, TRIAL.size, unit, shown) {
                     Ok(Coded::Done { .. }) => Ok(()),
                     Ok(Coded::Failed | Coded::Refused) => Err(wrong("is not decoded".to_owned())),
@@ -487,7 +512,7 @@ impl Judge {
 /// Encodes a few frames, and decodes them as a viewer does: the stream must be what the protocol
 /// allows, its keyframes where they are requested, and its frames those that were encoded.
 fn try_out(
-    process: &mut Process,
+    (process, layout): (&mut Process, SampleLayout),
     mut judge: Judge,
     frame_time_max: Duration,
 ) -> Result<(), NoProcess> {
@@ -500,7 +525,7 @@ fn try_out(
     }
     let (mut frame, mut unit, mut shown) = (Planes::new(), Vec::new(), Planes::new());
     for (number, wants_keyframe) in TRIAL_FRAMES.into_iter().enumerate() {
-        draw(&mut frame, size, number);
+        draw(&mut frame, (size, layout), number);
         unit.clear();
         let started = Instant::now();
         let coded = process.encode(NUMBER, &frame.as_ref(), rates, wants_keyframe, &mut unit);
@@ -516,7 +541,7 @@ fn try_out(
             NoProcess::ForGood(error) => NoProcess::ForGood(format!("frame {number}: {error}")),
             lost @ NoProcess::ForNow(_) => lost,
         })?;
-        let difference = luma_difference(&frame, &shown);
+        let difference = difference(&frame, &shown);
         if difference > DIFFERENCE_MAX {
             return wrong(format!("frame {number} differs by {difference:.0} of 255"));
         }
@@ -527,30 +552,38 @@ fn try_out(
     process.end(NUMBER).map_err(lost)
 }
 
-/// Ramps, and a square that moves.
-fn draw(frame: &mut Planes, size: Size, number: usize) {
-    frame.reset(size, SampleLayout::Yuv420);
-    let (width, left) = (size.width as usize, 64 + 32 * number);
-    for (plane, samples) in frame.planes_mut().into_iter().enumerate() {
-        let width = if plane == 0 { width } else { width / 2 };
+/// Ramps, and a square that moves. Chroma of full resolution takes turns by columns, which half of
+/// it could not show.
+fn draw(frame: &mut Planes, (size, layout): (Size, SampleLayout), number: usize) {
+    frame.reset(size, layout);
+    let left = 64 + 32 * number;
+    let widths = [0, 1, 2].map(|plane| frame.as_ref().plane_size(plane).width as usize);
+    for (samples, (plane, width)) in frame.planes_mut().into_iter().zip((0..).zip(widths)) {
         for (y, row) in samples.chunks_exact_mut(width).enumerate() {
             for (x, sample) in row.iter_mut().enumerate() {
                 let inside =
                     plane == 0 && (64..192).contains(&y) && (left..left + 128).contains(&x);
-                *sample = if inside { 200 } else { (40 + x * 100 / width + y / 8) as u8 };
+                let turn =
+                    if layout == SampleLayout::Yuv444 && plane > 0 { 40 * (x % 2) } else { 0 };
+                *sample = if inside { 200 } else { (40 + turn + x * 100 / width + y / 8) as u8 };
             }
         }
     }
 }
 
-fn luma_difference(one: &Planes, other: &Planes) -> f64 {
+/// Mean difference of luma samples; with chroma of full resolution, the greatest of all planes'.
+fn difference(one: &Planes, other: &Planes) -> f64 {
     let (one, other) = (one.as_ref(), other.as_ref());
-    let rows = one.rows(0).zip(other.rows(0));
-    let sum: u64 = rows
-        .flat_map(|(one, other)| one.iter().zip(other))
-        .map(|(one, other)| u64::from(one.abs_diff(*other)))
-        .sum();
-    sum as f64 / one.size().area() as f64
+    let of_plane = |plane: usize| {
+        let rows = one.rows(plane).zip(other.rows(plane));
+        let sum: u64 = rows
+            .flat_map(|(one, other)| one.iter().zip(other))
+            .map(|(one, other)| u64::from(one.abs_diff(*other)))
+            .sum();
+        sum as f64 / one.plane_size(plane).area() as f64
+    };
+    let planes = if one.layout() == SampleLayout::Yuv444 { 3 } else { 1 };
+    (0..planes).map(of_plane).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
@@ -642,7 +675,7 @@ pub(crate) mod tests {
 
     fn encode(stream: &mut GpuStream, number: usize) -> Result<Encoded, EncodeError> {
         let mut frame = Planes::new();
-        draw(&mut frame, TRIAL.size, number);
+        draw(&mut frame, (TRIAL.size, SampleLayout::Yuv420), number);
         stream.encode(&frame.as_ref(), &TRIAL, false, &mut Vec::new())
     }
 

@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use thinc_h264::EncodeError;
 use thinc_pixels::{Resampler, Shadow, VideoMask};
 use thinc_protocol::commands::Commands;
-use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
+use thinc_protocol::video::{FrameCodec, FrameData, SampleLayout, VideoCommand};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Ring, VideoInfo, VideoLayout};
 use thinc_session_core::{Coding, RightEyeFrame, Transform, VideoFrame, VideoOrigin, VideoPolicy};
-use thinc_video::{Planes, PlanesRef, Shrinker, convert_to_yuv420, to_yuv420};
+use thinc_video::{Planes, PlanesRef, Shrinker, from_pixels, update_from_pixels};
 
 pub(crate) use encoders::VideoEncoders;
 use encoders::{Due, StreamEncoder};
@@ -34,7 +34,7 @@ pub enum VideoConfig {
     Off,
     /// As plain frames if applications play them through XVideo, else as pixels.
     Plain,
-    /// As encoded frames: H.264, or AV1 where a GPU encodes it and the viewer takes it.
+    /// As encoded frames: H.264, or AV1 or 4:4:4 where a GPU encodes it and the viewer takes it.
     H264,
 }
 
@@ -221,7 +221,8 @@ impl VideoStreams {
         let picture = std::mem::take(&mut self.picture);
         let stream = self.stream(frame);
         let taken = stream.encoder.as_mut().map(|encoder| {
-            to_yuv420(picture.pixels(), size.width as usize, size, &mut encoder.planes);
+            let (pixels, layout) = (picture.pixels(), layout_of(frame));
+            from_pixels(pixels, size.width as usize, size, layout, &mut encoder.planes);
             encoder.samples = SampleSource::Planes;
         });
         let encoder = taken.and_then(|()| stream.take(frame, &shown.clip));
@@ -250,14 +251,15 @@ impl VideoStreams {
         let first = place.y1 as usize * stride + place.x1 as usize;
         let size = Size { width: place.width() as u32, height: place.height() as u32 };
         let pixels = &shadow.pixels()[first..];
-        if encoder.planes.size() == size {
+        let layout = layout_of(frame);
+        if (encoder.planes.size(), encoder.planes.layout()) == (size, layout) {
             // Nobody sees the rest: samples that stay as they were take no bits, and no time.
             for rect in clip.rects() {
                 let part = rect.translate(-place.x1, -place.y1);
-                convert_to_yuv420(pixels, stride, &part, &mut encoder.planes);
+                update_from_pixels(pixels, stride, &part, &mut encoder.planes);
             }
         } else {
-            to_yuv420(pixels, stride, size, &mut encoder.planes);
+            from_pixels(pixels, stride, size, layout, &mut encoder.planes);
         }
         encoder.samples = SampleSource::Planes;
         Ok(stream.take(frame, &clip))
@@ -336,9 +338,9 @@ impl FrameEncoder {
             }
         };
         let is_scene_cut = self.scene_cuts.is_scene_cut(&planes);
-        let takes_av1 = self.frame.takes_av1;
+        let codecs = self.frame.codecs;
         let due =
-            Due { planes, bits_per_second, frames_per_second, keyframe, is_scene_cut, takes_av1 };
+            Due { planes, bits_per_second, frames_per_second, keyframe, is_scene_cut, codecs };
         self.coded.clear();
         let keyframe = self.encoder.encode(&self.encoders, &due, &mut self.coded)?;
         let data = FrameData::Coded { keyframe, data: &self.coded };
@@ -357,6 +359,15 @@ fn is_current(info: &VideoInfo, frame: &VideoFrame, place: Option<Rect>) -> bool
         None if size == of => info.crop == crop,
         // Scaled down: only the crop is sent.
         None => size.width <= of.width && size.height <= of.height && crop == size.rect(),
+    }
+}
+
+/// The layout of a frame that is made of pixels: 4:4:4 if it may have that, which an encoder that
+/// does not take it averages.
+fn layout_of(frame: &VideoFrame) -> SampleLayout {
+    match frame.codecs & FrameCodec::H264Yuv444.bit() {
+        0 => SampleLayout::Yuv420,
+        _ => SampleLayout::Yuv444,
     }
 }
 
@@ -382,8 +393,9 @@ mod tests {
     use thinc_h264::Decoder;
     use thinc_pixels::{Hints, Lossy, PlanSettings, Snapshot, plan_with};
     use thinc_protocol::command::{Command, CommandReader};
-    use thinc_protocol::video::FrameCodec::{self, Av1, H264};
+    use thinc_protocol::video::FrameCodec::{self, Av1, H264, H264Yuv444};
     use thinc_protocol::video::Source;
+    use thinc_video::to_420;
 
     use super::encoders::By;
     use super::*;
@@ -398,16 +410,7 @@ mod tests {
             Coding::H264 { bits_per_second: 1_000_000, frames_per_second: 24, keyframe: false };
         let source = Source { size, crop: size.rect() };
         let origin = VideoOrigin::Area;
-        VideoFrame {
-            stream,
-            origin,
-            source,
-            place,
-            time: 0,
-            coding,
-            takes_text: false,
-            takes_av1: false,
-        }
+        VideoFrame { stream, origin, source, place, time: 0, coding, takes_text: false, codecs: 0 }
     }
 
     /// Draws other pixels in the frame's place, and plans them.
@@ -487,7 +490,8 @@ mod tests {
             let encoder = streams.take_area(&frame, &shadow).unwrap().expect("it changed");
             let first = PLACE.y1 as usize * SCREEN.width as usize + PLACE.x1 as usize;
             let (stride, size) = (SCREEN.width as usize, frame.source.size);
-            to_yuv420(&shadow.pixels()[first..], stride, size, &mut expected);
+            let layout = SampleLayout::Yuv420;
+            from_pixels(&shadow.pixels()[first..], stride, size, layout, &mut expected);
             for rect in encoder.clip.translated(-PLACE.x1, -PLACE.y1).rects() {
                 for y in rect.y1..rect.y2 {
                     let row = |planes: &Planes| {
@@ -623,13 +627,16 @@ mod tests {
     /// What decodes a stream's frames, as a viewer does.
     struct Viewer {
         h264: Decoder,
-        av1: Option<Process>,
+        /// Decodes `codecs` beside H.264.
+        other: Option<Process>,
+        codecs: u32,
+        /// Of the newest keyframe.
         codec: FrameCodec,
     }
 
     impl Viewer {
         fn new() -> Viewer {
-            Viewer { h264: Decoder::new(OF).unwrap(), av1: None, codec: FrameCodec::H264 }
+            Viewer { h264: Decoder::new(OF).unwrap(), other: None, codecs: 0, codec: H264 }
         }
 
         fn decode(&mut self, keyframe: Option<FrameCodec>, data: &[u8]) -> Planes {
@@ -639,8 +646,8 @@ mod tests {
                 FrameCodec::H264 => {
                     self.h264.decode(data, &mut shown).expect("viewers decode every frame");
                 }
-                FrameCodec::Av1 => {
-                    let process = self.av1.as_mut().expect("only for viewers that decode it");
+                Av1 | H264Yuv444 => {
+                    let process = self.other.as_mut().expect("only for viewers that decode it");
                     let decoded = process.decode(1, OF, data, &mut shown);
                     assert!(matches!(decoded, Ok(Coded::Done { .. })), "{decoded:?}");
                 }
@@ -652,21 +659,23 @@ mod tests {
         fn play(&mut self, encoder: &mut FrameEncoder, frames: Range<u32>) -> Keyframes {
             let mut keyframes = Vec::new();
             for number in frames {
-                let takes_av1 = self.av1.is_some();
-                encoder.frame = VideoFrame { takes_av1, ..port_frame(OF) };
+                let codecs = if self.other.is_some() { self.codecs } else { 0 };
+                encoder.frame = VideoFrame { codecs, ..port_frame(OF) };
                 encoder.clip = PLACE.into();
-                encoder.samples = SampleSource::Data {
-                    size: OF,
-                    layout: SampleLayout::Yuv420,
-                    crop: OF.rect(),
-                    source: OF,
-                };
+                let layout = layout_of(&encoder.frame);
+                encoder.samples =
+                    SampleSource::Data { size: OF, layout, crop: OF.rect(), source: OF };
                 let luma = |at: u64| {
                     let at = ((at % u64::from(OF.width)) as u32, (at / u64::from(OF.width)) as u32);
                     let inside = at.0.abs_diff(40 + 4 * number) < 24 && at.1.abs_diff(100) < 24;
                     if inside { 200 } else { (40 + at.0 / 4) as u8 }
                 };
-                let chroma = std::iter::repeat_n(128, OF.area() as usize / 2);
+                // Where chroma has full resolution, its columns take turns.
+                let blue = layout.chroma(OF).area();
+                let chroma = (0..2 * blue).map(|at| match layout {
+                    SampleLayout::Yuv444 if at < blue => [90, 170][(at % 2) as usize],
+                    _ => 128,
+                });
                 encoder.data = (0..OF.area()).map(luma).chain(chroma).collect();
                 let mut commands = Commands::default();
                 encoder.encode(&mut commands).expect("a frame is never left out");
@@ -677,9 +686,16 @@ mod tests {
                 let &FrameData::Coded { keyframe, data } = frame else { panic!("{frame:?}") };
                 keyframes.extend(keyframe.map(|codec| (number, codec)));
                 let shown = self.decode(keyframe, data);
-                let samples = shown.data().iter().zip(&encoder.data);
+                let mut expected = Planes::new();
+                let drawn = PlanesRef::packed(OF, layout, &encoder.data).unwrap();
+                match (layout, self.codec.layout()) {
+                    (SampleLayout::Yuv444, SampleLayout::Yuv420) => to_420(&drawn, &mut expected),
+                    _ => expected.copy_from(&drawn),
+                }
+                assert_eq!(shown.layout(), self.codec.layout());
+                let samples = shown.data().iter().zip(expected.data());
                 let sum: u64 = samples.map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-                assert!(sum < 8 * encoder.data.len() as u64, "frame {number} differs by {sum}");
+                assert!(sum < 8 * expected.data().len() as u64, "frame {number} differs by {sum}");
             }
             keyframes
         }
@@ -694,7 +710,7 @@ mod tests {
         for element in ["good"].into_iter().chain(later) {
             let stubs = Stubs::new(&format!("video-{element}"), &[element]);
             let mut encoder = FrameEncoder::new(1, port_frame(OF));
-            encoder.encoders.gpus = [None, Some(stubs.encoders.clone())];
+            encoder.encoders.gpus = [None, None, Some(stubs.encoders.clone())];
             let mut viewer = Viewer::new();
             assert_eq!(viewer.play(&mut encoder, 0..1), [(0, H264)], "the library begins");
             stubs.reports.recv().unwrap().expect("the GPU's encoder passes its trial");
@@ -717,24 +733,25 @@ mod tests {
         let both = Stubs::of(Av1, "video-av1", "stub/goodav1enc,aom/av1dec");
         let h264 = Stubs::of(H264, "video-beside-av1", "stub/goodenc");
         let mut encoder = FrameEncoder::new(1, port_frame(OF));
-        encoder.encoders.gpus = [Some(both.encoders.clone()), Some(h264.encoders.clone())];
+        encoder.encoders.gpus = [None, Some(both.encoders.clone()), Some(h264.encoders.clone())];
         let mut viewer = Viewer::new();
         assert_eq!(viewer.play(&mut encoder, 0..1), [(0, H264)]);
         h264.reports.recv().unwrap().expect("the GPU's encoder passes its trial");
         assert_eq!(viewer.play(&mut encoder, 1..5), [(1, H264)]);
         assert!(both.process().is_none(), "nobody decodes AV1");
         let settings = Settings::new(Purpose::Decode, Av1);
-        viewer.av1 = Some(Process::start(&both.program(), &settings).unwrap());
+        viewer.other = Some(Process::start(&both.program(), &settings).unwrap());
+        viewer.codecs = Av1.bit();
         // Nothing waits for the trial.
         let mut keyframes = viewer.play(&mut encoder, 5..7);
         assert!(both.reports.recv().unwrap().unwrap().starts_with("goodav1enc: "));
         keyframes.extend(viewer.play(&mut encoder, 7..20));
         let [(5..=7, Av1)] = keyframes[..] else { panic!("{keyframes:?}") };
         // The viewer takes it back.
-        let process = viewer.av1.take();
+        let process = viewer.other.take();
         assert_eq!(viewer.play(&mut encoder, 20..24), [(20, H264)]);
         assert_eq!(encoder.encoder.by(), Some(By::Gpu(H264)));
-        viewer.av1 = process;
+        viewer.other = process;
         assert_eq!(viewer.play(&mut encoder, 24..28), [(24, Av1)]);
         let process = rustix::process::Pid::from_raw(both.process().unwrap().cast_signed());
         rustix::process::kill_process(process.unwrap(), rustix::process::Signal::KILL).unwrap();
@@ -742,15 +759,44 @@ mod tests {
         assert_eq!(keyframes, [(28, H264), (29, H264)], "the library's frame, then the GPU's");
     }
 
+    /// x264 and FFmpeg, by GStreamer, in the place of a GPU's encoder and of a viewer's decoder.
+    #[test]
+    fn who_wants_all_colours_gets_them_and_half_of_them_until_that_is_ready_and_after_it_failed() {
+        let full = Stubs::of(H264Yuv444, "video-444", "x264/x264enc,libav/avdec_h264");
+        let mut encoder = FrameEncoder::new(1, port_frame(OF));
+        encoder.encoders.gpus = [Some(full.encoders.clone()), None, None];
+        let mut viewer = Viewer::new();
+        assert_eq!(viewer.play(&mut encoder, 0..3), [(0, H264)]);
+        assert!(full.process().is_none(), "nobody wants them");
+        let settings = Settings::new(Purpose::Decode, H264Yuv444);
+        viewer.other = Some(Process::start(&full.program(), &settings).unwrap());
+        viewer.codecs = H264Yuv444.bit();
+        encoder.encoders.start_full_colour();
+        assert!(full.reports.recv().unwrap().unwrap().starts_with("x264enc: "));
+        encoder.encoders.start_full_colour();
+        assert_eq!(viewer.play(&mut encoder, 3..8), [(3, H264Yuv444)]);
+        assert_eq!(encoder.encoder.by(), Some(By::Gpu(H264Yuv444)));
+        // The person chooses another quality, and this one again.
+        viewer.codecs = 0;
+        assert_eq!(viewer.play(&mut encoder, 8..12), [(8, H264)]);
+        viewer.codecs = H264Yuv444.bit();
+        assert_eq!(viewer.play(&mut encoder, 12..16), [(12, H264Yuv444)]);
+        let process = rustix::process::Pid::from_raw(full.process().unwrap().cast_signed());
+        rustix::process::kill_process(process.unwrap(), rustix::process::Signal::KILL).unwrap();
+        assert_eq!(viewer.play(&mut encoder, 16..20), [(16, H264)]);
+        assert!(full.reports.recv().unwrap().is_err(), "the session is told");
+    }
+
     #[test]
     fn av1_that_nothing_decodes_here_is_not_sent() {
         let stubs = Stubs::of(Av1, "video-av1-alone", "stub/goodav1enc");
         let mut encoder = FrameEncoder::new(1, port_frame(OF));
-        encoder.encoders.gpus = [Some(stubs.encoders.clone()), None];
+        encoder.encoders.gpus = [None, Some(stubs.encoders.clone()), None];
         let both = Stubs::of(Av1, "video-av1-both", "aom/av1dec");
         let mut viewer = Viewer::new();
         let settings = Settings::new(Purpose::Decode, Av1);
-        viewer.av1 = Some(Process::start(&both.program(), &settings).unwrap());
+        viewer.other = Some(Process::start(&both.program(), &settings).unwrap());
+        viewer.codecs = Av1.bit();
         assert_eq!(viewer.play(&mut encoder, 0..2), [(0, H264)]);
         let why = stubs.reports.recv().unwrap().unwrap_err();
         assert!(why.contains("nothing decodes it"), "{why}");

@@ -478,7 +478,7 @@ pub(crate) enum Video {
     Off,
     /// As plain frames if programs play them through XVideo, else as pixels.
     Plain,
-    /// As frames encoded with H.264, or with AV1 where the GPU and the viewer have it.
+    /// As frames encoded with H.264, or with AV1 or 4:4:4 where the GPU and the viewer have it.
     H264,
 }
 

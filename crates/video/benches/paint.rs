@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use thinc_region::{Rect, Region, Size};
-use thinc_video::{Painter, Planes, SampleLayout, Source, to_420, to_yuv420};
+use thinc_video::{Painter, Planes, SampleLayout, Source, from_pixels, to_420};
 
 fn frame(size: Size, layout: SampleLayout) -> Planes {
     let mut planes = Planes::new();
@@ -59,7 +59,7 @@ fn convert(c: &mut Criterion) {
         (0..size.area()).map(|i| (i as u32).wrapping_mul(2_654_435_761)).collect();
     let mut out = Planes::new();
     c.bench_function("720p from pixels", |b| {
-        b.iter(|| to_yuv420(black_box(&pixels), 1280, size, &mut out))
+        b.iter(|| from_pixels(black_box(&pixels), 1280, size, SampleLayout::Yuv420, &mut out))
     });
     let full = frame(size, SampleLayout::Yuv422);
     c.bench_function("720p of 4:2:2 to 4:2:0", |b| {

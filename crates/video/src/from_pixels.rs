@@ -1,7 +1,7 @@
 //! Path 9/13: from session-server/video.rs, whose video areas are pixels of the screen, to an
 //! encoder.
-//! Converts pixels to samples, BT.601 of limited range, with chroma at half the width and height:
-//! the mean of four pixels.
+//! Converts pixels to samples, BT.601 of limited range, with chroma at half the width and height,
+//! the mean of four pixels; or of each pixel.
 //! Knows colours; never screens.
 
 use thinc_protocol::video::SampleLayout;
@@ -9,28 +9,35 @@ use thinc_region::{Rect, Size};
 
 use crate::planes::Planes;
 
-/// Sets `out` to the frame of `size` with these pixels, 0x..RRGGBB, rows `stride` apart.
-pub fn to_yuv420(pixels: &[u32], stride: usize, size: Size, out: &mut Planes) {
-    out.reset(size, SampleLayout::Yuv420);
-    convert_to_yuv420(pixels, stride, &size.rect(), out);
+/// Sets `out` to the frame of `size` with these pixels, 0x..RRGGBB, rows `stride` apart, in this
+/// layout: 4:2:0 or 4:4:4.
+pub fn from_pixels(
+    pixels: &[u32],
+    stride: usize,
+    size: Size,
+    layout: SampleLayout,
+    out: &mut Planes,
+) {
+    out.reset(size, layout);
+    update_from_pixels(pixels, stride, &size.rect(), out);
 }
 
 /// The same for a part of the frame, whose edges are moved to even ones; the samples of the rest
-/// stay. `pixels` are those of the whole frame.
+/// stay, and so does the layout. `pixels` are those of the whole frame.
 ///
 /// # Panics
-/// If the part exceeds the frame.
-pub fn convert_to_yuv420(pixels: &[u32], stride: usize, part: &Rect, out: &mut Planes) {
+/// If the part exceeds the frame, or the frame is 4:2:2.
+pub fn update_from_pixels(pixels: &[u32], stride: usize, part: &Rect, out: &mut Planes) {
     let size = out.size();
     let (width, height) = (size.width as usize, size.height as usize);
     if part.is_empty() {
         return;
     }
     assert!(size.rect().contains(part), "{part:?} is a part of a frame of {size:?}");
+    let layout = out.layout();
+    assert!(layout != SampleLayout::Yuv422, "no encoder has such frames of pixels");
     assert!(
-        out.layout() == SampleLayout::Yuv420
-            && stride >= width
-            && pixels.len() >= (height - 1) * stride + width,
+        stride >= width && pixels.len() >= (height - 1) * stride + width,
         "pixels are as many as {size:?} has"
     );
     let even = |edge: i32| edge as usize / 2 * 2;
@@ -40,6 +47,13 @@ pub fn convert_to_yuv420(pixels: &[u32], stride: usize, part: &Rect, out: &mut P
     let [lumas, blues, reds] = out.planes_mut();
     for (y, out) in (y1..y2).zip(lumas.chunks_exact_mut(width).skip(y1)) {
         luma(row(y), &mut out[x1..x2]);
+    }
+    if layout == SampleLayout::Yuv444 {
+        let rows = blues.chunks_exact_mut(width).zip(reds.chunks_exact_mut(width)).skip(y1);
+        for (y, (blue, red)) in (y1..y2).zip(rows) {
+            full_colour(row(y), &mut blue[x1..x2], &mut red[x1..x2]);
+        }
+        return;
     }
     let half = width.div_ceil(2);
     let rows = blues.chunks_exact_mut(half).zip(reds.chunks_exact_mut(half)).skip(y1 / 2);
@@ -54,6 +68,15 @@ fn luma(pixels: &[u32], out: &mut [u8]) {
     for (out, &pixel) in out.iter_mut().zip(pixels) {
         let (red, green, blue) = (pixel >> 16 & 0xff, pixel >> 8 & 0xff, pixel & 0xff);
         *out = (((66 * red + 129 * green + 25 * blue + 128) >> 8) + 16) as u8;
+    }
+}
+
+/// Blue and red difference of each pixel.
+fn full_colour(pixels: &[u32], blue: &mut [u8], red: &mut [u8]) {
+    for ((&pixel, blue), red) in pixels.iter().zip(blue).zip(red) {
+        let [r, g, b] = [16, 8, 0].map(|shift| (pixel >> shift & 0xff) as i32);
+        *blue = (((112 * b - 38 * r - 74 * g + 128) >> 8) + 128) as u8;
+        *red = (((112 * r - 94 * g - 18 * b + 128) >> 8) + 128) as u8;
     }
 }
 

@@ -14,7 +14,7 @@ mod planes;
 mod shrink;
 mod taps;
 
-pub use from_pixels::{convert_to_yuv420, to_yuv420};
+pub use from_pixels::{from_pixels, update_from_pixels};
 pub use grid::Grid;
 pub use halve::to_420;
 pub use paint::Painter;

@@ -44,6 +44,7 @@ pub(crate) fn axes(layout: SampleLayout, source: &Source, place: &Rect) -> ([Axi
     let density = match layout {
         SampleLayout::Yuv420 => Size { width: 2, height: 2 },
         SampleLayout::Yuv422 => Size { width: 2, height: 1 },
+        SampleLayout::Yuv444 => Size { width: 1, height: 1 },
     };
     // Only the source: the padding of a coded frame is not shown.
     let colour = layout.chroma(source.size);

@@ -3,12 +3,17 @@
 
 use proptest::prelude::*;
 use thinc_region::{Rect, Region, Size};
-use thinc_video::{Painter, Planes, SampleLayout, Source, convert_to_yuv420, to_420, to_yuv420};
+use thinc_video::{Painter, Planes, SampleLayout, Source, from_pixels, to_420, update_from_pixels};
 
 fn to_samples(red: f64, green: f64, blue: f64) -> [f64; 3] {
     let luma = 0.299 * red + 0.587 * green + 0.114 * blue;
     let (blue, red) = ((blue - luma) / 1.772, (red - luma) / 1.402);
     [16.0 + luma * 219.0 / 255.0, 128.0 + blue * 224.0 / 255.0, 128.0 + red * 224.0 / 255.0]
+}
+
+/// Of frames that are made of pixels.
+fn layouts() -> impl Strategy<Value = SampleLayout> {
+    prop_oneof![Just(SampleLayout::Yuv420), Just(SampleLayout::Yuv444)]
 }
 
 proptest! {
@@ -22,6 +27,7 @@ proptest! {
             (Just(width), pixels)
         }),
         gap in 0..5usize,
+        layout in layouts(),
     ) {
         let height = pixels.len() / width;
         let size = Size { width: width as u32, height: height as u32 };
@@ -29,7 +35,7 @@ proptest! {
         let padded = |row: &[u32]| [row, &vec![0xdead_beef; gap]].concat();
         let apart: Vec<u32> = pixels.chunks(width).flat_map(padded).collect();
         let mut planes = Planes::new();
-        to_yuv420(&apart, stride, size, &mut planes);
+        from_pixels(&apart, stride, size, layout, &mut planes);
         let parts = |x: usize, y: usize| {
             let pixel = pixels[y.min(height - 1) * width + x.min(width - 1)];
             [16, 8, 0].map(|shift| f64::from(pixel >> shift & 0xff))
@@ -45,12 +51,45 @@ proptest! {
         for plane in [1, 2] {
             for (y, row) in frame.rows(plane).enumerate() {
                 for (x, &sample) in row.iter().enumerate() {
-                    let covered = [(0, 0), (1, 0), (0, 1), (1, 1)]
-                        .map(|(dx, dy)| parts(2 * x + dx, 2 * y + dy));
+                    let covered = [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(dx, dy)| match layout {
+                        SampleLayout::Yuv444 => parts(x, y),
+                        _ => parts(2 * x + dx, 2 * y + dy),
+                    });
                     let mean = |part: usize|
                         covered.iter().map(|parts| parts[part]).sum::<f64>() / 4.0;
                     let [red, green, blue] = [0, 1, 2].map(mean);
                     prop_assert!(near(sample, to_samples(red, green, blue)[plane]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chroma_of_full_resolution_is_averaged(
+        width in 1..9u32,
+        height in 1..9u32,
+        seed in any::<u8>(),
+    ) {
+        let size = Size { width, height };
+        let mut full = Planes::new();
+        full.reset(size, SampleLayout::Yuv444);
+        for (i, sample) in full.data_mut().iter_mut().enumerate() {
+            *sample = (i as u8).wrapping_mul(37).wrapping_add(seed);
+        }
+        let mut half = Planes::new();
+        to_420(&full.as_ref(), &mut half);
+        prop_assert_eq!((half.size(), half.layout()), (size, SampleLayout::Yuv420));
+        prop_assert!(half.as_ref().rows(0).eq(full.as_ref().rows(0)));
+        for plane in [1, 2] {
+            for (y, row) in half.as_ref().rows(plane).enumerate() {
+                for (x, &sample) in row.iter().enumerate() {
+                    let at = |dx: usize, dy: usize| {
+                        let y = (2 * y + dy).min(height as usize - 1);
+                        let x = (2 * x + dx).min(width as usize - 1);
+                        u32::from(full.as_ref().row(plane, y)[x])
+                    };
+                    let sum = at(0, 0) + at(1, 0) + at(0, 1) + at(1, 1);
+                    prop_assert_eq!(u32::from(sample), (sum + 2) / 4);
                 }
             }
         }
@@ -90,7 +129,7 @@ fn colours_round_trip_within_three_levels() {
     let mut planes = Planes::new();
     for colour in (0..0x0100_0000u32).step_by(9973) {
         let colour = 0xff00_0000 | colour;
-        to_yuv420(&[colour; 9], 3, size, &mut planes);
+        from_pixels(&[colour; 9], 3, size, SampleLayout::Yuv420, &mut planes);
         let mut shown = [0; 9];
         let source = Source { size, crop: size.rect() };
         Painter::new().paint(
@@ -203,6 +242,7 @@ proptest! {
         (width, height) in (1..24u32, 1..24u32),
         (x, y, part_width, part_height) in (0..24i32, 0..24i32, 1..24i32, 1..24i32),
         seed in any::<u32>(),
+        layout in layouts(),
     ) {
         let size = Size { width, height };
         let pixel = |i: u32, seed: u32| (i ^ seed).wrapping_mul(0x9e37_79b9) >> 3;
@@ -210,14 +250,14 @@ proptest! {
             .map(|seed| (0..width * height).map(|i| pixel(i, seed)).collect::<Vec<u32>>());
         let part = Rect::at(x, y, part_width, part_height).intersect(&size.rect());
         let [mut old, mut new, mut out] = [Planes::new(), Planes::new(), Planes::new()];
-        to_yuv420(&before, width as usize, size, &mut old);
-        to_yuv420(&after, width as usize, size, &mut new);
+        from_pixels(&before, width as usize, size, layout, &mut old);
+        from_pixels(&after, width as usize, size, layout, &mut new);
         out.copy_from(&old.as_ref());
-        convert_to_yuv420(&after, width as usize, &part, &mut out);
+        update_from_pixels(&after, width as usize, &part, &mut out);
         let even = |at: i32| at / 2 * 2;
         let moved = Rect::new(even(part.x1), even(part.y1), even(part.x2 + 1), even(part.y2 + 1));
         for plane in 0..3 {
-            let density = if plane == 0 { 1 } else { 2 };
+            let density = if plane == 0 || layout == SampleLayout::Yuv444 { 1 } else { 2 };
             for (y, row) in out.as_ref().rows(plane).enumerate() {
                 for (x, &sample) in row.iter().enumerate() {
                     let inside = !part.is_empty()

@@ -28,6 +28,7 @@ fn sample(
         (0, _) => (1, 1),
         (_, SampleLayout::Yuv420) => (2, 2),
         (_, SampleLayout::Yuv422) => (2, 1),
+        (_, SampleLayout::Yuv444) => (1, 1),
     };
     let m = |edge: u32, d: i64| (i64::from(edge) + d - 1) / d;
     let (t, s, n) =
@@ -115,7 +116,11 @@ fn of_grid(planes: &PlanesRef<'_>, plane: usize, grid: &Grid, column: usize, row
 }
 
 fn sources() -> impl Strategy<Value = (SampleLayout, Source, u64)> {
-    let layouts = prop_oneof![Just(SampleLayout::Yuv420), Just(SampleLayout::Yuv422)];
+    let layouts = prop_oneof![
+        Just(SampleLayout::Yuv420),
+        Just(SampleLayout::Yuv422),
+        Just(SampleLayout::Yuv444)
+    ];
     (layouts, 1..40i32, 1..40i32, any::<u64>()).prop_flat_map(|(layout, width, height, seed)| {
         let whole = Just(Rect::at(0, 0, width, height));
         let part = (0..width, 0..height).prop_flat_map(move |(x, y)| {

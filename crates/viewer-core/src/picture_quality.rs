@@ -55,6 +55,13 @@ impl Viewer {
         may
     }
 
+    /// True if the session would send videos with chroma of full resolution to a viewer that
+    /// decodes it: it takes codecs beside H.264, and the person has chosen the high quality.
+    pub fn wants_full_colour(&self) -> bool {
+        let chosen = self.state.quality.chosen == PictureQuality::High;
+        chosen && self.takes_quality() && self.takes_video_codecs()
+    }
+
     /// True if the session takes choices of quality; else it sends nothing lossy, or is of an
     /// earlier version.
     pub fn takes_quality(&self) -> bool {

@@ -4,16 +4,17 @@
 //! tried there from a keyframe on (video_decoding/hardware.rs): the same units are decoded by both,
 //! and what the person sees is the processor's. Once enough frames were the same to the bit, and
 //! took less time (trial.rs), the graphics processor has the same state, and the stream is its
-//! alone. If it fails later, the stream goes on in the processor with its next keyframe. AV1 is the
-//! graphics processor's from the start (av1.rs). Knows streams and their keyframes; never what a
-//! frame covers.
+//! alone. If it fails later, the stream goes on in the processor with its next keyframe. AV1, and
+//! H.264 with chroma of full resolution, are decoded by other processes from the start
+//! (by_process.rs). Knows streams and their keyframes; never what a frame covers.
 
-mod av1;
+mod by_process;
 mod hardware;
 mod trial;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use thinc_protocol::video::FrameCodec;
@@ -23,7 +24,7 @@ use thinc_video::Planes;
 use crate::client::DecoderReport;
 use crate::decoder_choice::DecoderChoice;
 use crate::video_decoder::{Decoded, Decoders};
-use av1::Av1;
+use by_process::{ByProcess, Wake};
 use hardware::{Hardware, Over, Progress};
 
 /// 1280 × 720: pixels of the smallest frame that is tried by itself. The processor decodes that in
@@ -44,8 +45,10 @@ pub struct VideoDecoding {
     program: Option<PathBuf>,
     /// Since the first stream that was tried.
     hardware: Option<Hardware>,
-    /// Since the first stream of a session that takes AV1.
-    av1: Option<Av1>,
+    /// The program that decodes other codecs, by a graphics processor or without one.
+    other_program: Option<PathBuf>,
+    /// AV1 since the first stream of a session that takes it; 4:4:4 while a person wants it.
+    others: Vec<ByProcess>,
     streams: BTreeMap<u64, Stream>,
     report: DecoderReport,
     /// The report has changed since it was taken.
@@ -58,7 +61,7 @@ pub struct VideoDecoding {
 enum Last {
     Software,
     Hardware,
-    Av1,
+    Other(FrameCodec),
 }
 
 #[derive(Debug)]
@@ -97,12 +100,15 @@ impl VideoDecoding {
 
     /// The same with the program that decodes by a graphics processor; None: there is none here.
     pub fn with(program: &Path, choice: DecoderChoice, hardware: Option<PathBuf>) -> VideoDecoding {
+        let other = hardware.clone().unwrap_or_else(thinc_gpu_video::program);
+        let asks = choice != DecoderChoice::Software;
         let mut decoding = VideoDecoding {
             software: Decoders::new(program),
             choice,
-            program: hardware.filter(|_| choice != DecoderChoice::Software),
+            program: hardware.filter(|_| asks),
             hardware: None,
-            av1: None,
+            other_program: Some(other).filter(|_| asks),
+            others: Vec::new(),
             streams: BTreeMap::new(),
             report: DecoderReport::default(),
             is_news: false,
@@ -130,18 +136,43 @@ impl VideoDecoding {
 
     /// The session may send AV1: whether it is decoded here is found out, unless that is known.
     pub fn try_av1(&mut self) {
-        if let (None, Some(program)) = (&self.av1, &self.program) {
-            self.av1 = Some(Av1::new(program));
+        let program = self.program.clone();
+        self.try_codec(FrameCodec::Av1, program, None);
+    }
+
+    /// The person wants chroma of full resolution, and the session may send it: whether it is
+    /// decoded here is found out, unless that is known. `wake` is called on another thread when it
+    /// is.
+    pub fn try_full_colour(&mut self, wake: impl Fn() + Send + Sync + 'static) {
+        let program = self.other_program.clone();
+        self.try_codec(FrameCodec::H264Yuv444, program, Some(Wake(Arc::new(wake))));
+    }
+
+    /// Nobody wants chroma of full resolution for now.
+    pub fn stop_full_colour(&mut self) {
+        if let Some(other) = self.other(FrameCodec::H264Yuv444) {
+            other.stop();
         }
-        if let Some(av1) = &mut self.av1 {
-            av1.start();
+    }
+
+    fn try_codec(&mut self, codec: FrameCodec, program: Option<PathBuf>, wake: Option<Wake>) {
+        if let (None, Some(program)) = (self.other(codec), program) {
+            self.others.push(ByProcess::new(codec, &program));
         }
+        if let Some(other) = self.other(codec) {
+            wake.into_iter().for_each(|wake| other.set_wake(wake));
+            other.start();
+        }
+    }
+
+    fn other(&mut self, codec: FrameCodec) -> Option<&mut ByProcess> {
+        self.others.iter_mut().find(|other| other.codec() == codec)
     }
 
     /// Codecs beside H.264 that are decoded now: bits of `FrameCodec`.
     pub fn codecs(&mut self) -> u32 {
-        let decodes_av1 = self.av1.as_mut().is_some_and(Av1::decodes);
-        if decodes_av1 { FrameCodec::Av1.bit() } else { 0 }
+        let bit = |other: &mut ByProcess| if other.decodes() { other.codec().bit() } else { 0 };
+        self.others.iter_mut().map(bit).sum()
     }
 
     /// Sets `out` to the frame of a stream's next access unit, with edges rounded up to even
@@ -153,11 +184,11 @@ impl VideoDecoding {
         unit: &[u8],
         out: &mut Planes,
     ) -> Decoded {
-        if codec == FrameCodec::Av1 {
-            return self.by_av1(stream, size, unit, out);
+        for other in self.others.iter_mut().filter(|other| other.codec() != codec) {
+            other.end(stream);
         }
-        if let Some(av1) = &mut self.av1 {
-            av1.end(stream);
+        if codec != FrameCodec::H264 {
+            return self.by_other((stream, codec), size, unit, out);
         }
         match self.follow(stream, size) {
             By::Hardware { in_sync } => self.by_hardware(stream, size, unit, in_sync, out),
@@ -176,9 +207,7 @@ impl VideoDecoding {
         while let Some(&stream) = self.streams.keys().next() {
             self.forget(stream);
         }
-        if let Some(av1) = &mut self.av1 {
-            av1.end_all();
-        }
+        self.others.iter_mut().for_each(ByProcess::end_all);
         self.software.end_all();
     }
 
@@ -197,14 +226,14 @@ impl VideoDecoding {
         self.hardware.as_ref()?.process_id()
     }
 
-    /// The same of the process that decodes AV1.
-    pub fn av1_process_id(&self) -> Option<u32> {
-        self.av1.as_ref()?.process_id()
+    /// The same of the process that decodes this codec beside H.264.
+    pub fn other_process_id(&self, codec: FrameCodec) -> Option<u32> {
+        self.others.iter().find(|other| other.codec() == codec)?.process_id()
     }
 
-    /// True while it is found out whether AV1 is decoded.
-    pub fn is_av1_tried(&self) -> bool {
-        self.av1.as_ref().is_some_and(Av1::is_tried)
+    /// True while it is found out whether a codec beside H.264 is decoded.
+    pub fn is_other_tried(&self) -> bool {
+        self.others.iter().any(ByProcess::is_tried)
     }
 
     /// True while the graphics processor is behind the processor in what both decode.
@@ -355,18 +384,26 @@ impl VideoDecoding {
         if is_keyframe { self.by_software(stream, size, unit, out) } else { Decoded::Failed }
     }
 
-    fn by_av1(&mut self, stream: u64, size: Size, unit: &[u8], out: &mut Planes) -> Decoded {
-        let Some(av1) = &mut self.av1 else { return Decoded::Failed };
-        let begins = !av1.has(stream);
-        let decoded = av1.decode(stream, thinc_h264::coded_size(size), unit, out);
+    fn by_other(
+        &mut self,
+        (stream, codec): (u64, FrameCodec),
+        size: Size,
+        unit: &[u8],
+        out: &mut Planes,
+    ) -> Decoded {
+        let Some(other) = self.other(codec) else { return Decoded::Failed };
+        let begins = !other.has(stream);
+        let decoded = other.decode(stream, thinc_h264::coded_size(size), unit, out);
         if decoded == Decoded::Frame {
             if begins {
                 // Others have it no longer.
                 self.forget_h264(stream);
                 self.software.end(stream);
             }
-            self.set_last(Last::Av1);
-            self.set_failure(None);
+            self.set_last(Last::Other(codec));
+            if codec == FrameCodec::Av1 {
+                self.set_failure(None);
+            }
         }
         decoded
     }
@@ -379,9 +416,7 @@ impl VideoDecoding {
 
     /// The graphics processor, if it has the stream, has it no longer.
     fn forget(&mut self, stream: u64) {
-        if let Some(av1) = &mut self.av1 {
-            av1.end(stream);
-        }
+        self.others.iter_mut().for_each(|other| other.end(stream));
         self.forget_h264(stream);
     }
 
@@ -399,11 +434,12 @@ impl VideoDecoding {
             return;
         }
         let hardware = || self.hardware.as_ref().and_then(Hardware::name).unwrap_or_default();
-        let av1 = || self.av1.as_ref().map_or_else(String::new, |av1| av1.name().to_owned());
+        let named = |codec| self.others.iter().find(|other| other.codec() == codec);
+        let other = |codec| named(codec).map_or_else(String::new, |other| other.name().to_owned());
         self.report.decoder = Some(match last {
             Last::Software => SOFTWARE.to_owned(),
             Last::Hardware => hardware(),
-            Last::Av1 => av1(),
+            Last::Other(codec) => other(codec),
         });
         self.is_news = true;
     }

@@ -18,7 +18,7 @@ use thinc_h264::{Decoder, Encoder, EncoderSettings, coded_size};
 use thinc_protocol::command::Command;
 use thinc_protocol::video::{
     Codec, DecoderState, Eye,
-    FrameCodec::{self, Av1, H264},
+    FrameCodec::{self, Av1, H264, H264Yuv444},
     FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::ViewerMessage;
@@ -33,9 +33,9 @@ const VIEWER: &str = env!("CARGO_BIN_EXE_thinc-view");
 /// The decoder that stands for a graphics processor's, and the name that it is reported by.
 const ELEMENTS: &str = "openh264/openh264dec";
 const ELEMENT: &str = "openh264dec:";
-/// The same with AV1, and what encodes it.
-const AV1_ELEMENTS: &str = "openh264/openh264dec,aom/av1dec,stub/goodav1enc";
-const AV1_ELEMENT: &str = "av1dec:";
+/// The same with AV1 and 4:4:4, and what encodes them.
+const OTHER_ELEMENTS: &str =
+    "openh264/openh264dec,aom/av1dec,stub/goodav1enc,libav/avdec_h264,x264/x264enc";
 /// 8: frames that both decode before the graphics processor takes over.
 const TRIED: usize = 8;
 
@@ -487,17 +487,19 @@ fn without_a_graphics_processor_or_by_choice_there_is_no_process() {
     }
 }
 
-/// A stream of AV1: what is encoded, and what it should show.
-struct Av1Stream {
+/// A stream of another codec than H.264: what is encoded, and what it should show.
+struct OtherStream {
+    codec: FrameCodec,
     encoder: Process,
     expected: Process,
     time: usize,
 }
 
-impl Av1Stream {
-    fn new(program: &Path) -> Av1Stream {
-        let start = |purpose| Process::start(program, &Settings::new(purpose, Av1)).unwrap();
-        Av1Stream { encoder: start(Purpose::Encode), expected: start(Purpose::Decode), time: 0 }
+impl OtherStream {
+    fn new(codec: FrameCodec, program: &Path) -> OtherStream {
+        let start = |purpose| Process::start(program, &Settings::new(purpose, codec)).unwrap();
+        let (encoder, expected) = (start(Purpose::Encode), start(Purpose::Decode));
+        OtherStream { codec, encoder, expected, time: 0 }
     }
 
     /// The next unit, and its frame.
@@ -505,7 +507,7 @@ impl Av1Stream {
         const RATES: Rates = Rates { bits_per_second: 4_000_000, frames_per_second: 30 };
         self.time += 1;
         let (mut planes, mut unit) = (Planes::new(), Vec::new());
-        planes.reset(SMALL, SampleLayout::Yuv420);
+        planes.reset(SMALL, self.codec.layout());
         for (at, sample) in planes.data_mut().iter_mut().enumerate() {
             *sample = ((at % 64 + 3 * self.time) ^ (at / 64)) as u8;
         }
@@ -521,66 +523,86 @@ impl Av1Stream {
     fn show(&mut self, decoding: &mut VideoDecoding, keyframe: bool) -> Decoded {
         let (unit, here) = self.next(keyframe);
         let mut there = Planes::new();
-        let decoded = decoding.decode((1, Av1), SMALL, &unit, &mut there);
+        let decoded = decoding.decode((1, self.codec), SMALL, &unit, &mut there);
         assert!(there == if decoded == Decoded::Frame { here } else { Planes::new() });
         decoded
     }
 }
 
-/// Waits until the trial says that AV1 is decoded.
-fn wait_for_av1(decoding: &mut VideoDecoding) {
+fn try_other(decoding: &mut VideoDecoding, codec: FrameCodec) {
+    match codec {
+        H264Yuv444 => decoding.try_full_colour(|| ()),
+        _ => decoding.try_av1(),
+    }
+}
+
+/// Waits until the trial says that the codec is decoded.
+fn wait_for_other(decoding: &mut VideoDecoding, codec: FrameCodec) {
+    wait_for(decoding, codec.bit());
+}
+
+fn wait_for(decoding: &mut VideoDecoding, codecs: u32) {
     let until = Instant::now() + LONG;
-    while decoding.codecs() != Av1.bit() {
-        assert!(Instant::now() < until, "AV1 is not decoded");
+    while decoding.codecs() != codecs {
+        assert!(Instant::now() < until, "{} is decoded, not {codecs}", decoding.codecs());
         std::thread::yield_now();
     }
 }
 
 #[test]
 fn av1_is_decoded_until_it_has_failed_twice() {
+    until_it_has_failed_twice(Av1, "av1dec:");
+}
+
+#[test]
+fn all_colours_are_decoded_until_that_has_failed_twice() {
+    until_it_has_failed_twice(H264Yuv444, "avdec_h264:");
+}
+
+fn until_it_has_failed_twice(codec: FrameCodec, element: &str) {
     let _one = one_at_a_time();
     let folder = Folder::new();
-    let program = folder.stand_in_of(AV1_ELEMENTS);
-    let mut source = Av1Stream::new(&program);
+    let program = folder.stand_in_of(OTHER_ELEMENTS);
+    let mut source = OtherStream::new(codec, &program);
     let mut decoding = decoding(DecoderChoice::Auto, &program);
     assert_eq!(decoding.codecs(), 0, "nothing is tried before the first video");
     let mut stream = Stream::new(1, SMALL);
     assert!(decoding.start(1, SMALL));
     assert_eq!(stream.next(&mut decoding), Decoded::Frame);
-    assert_eq!(decoding.codecs(), 0, "not every session has AV1");
-    decoding.try_av1();
-    wait_for_av1(&mut decoding);
-    let first = decoding.av1_process_id().expect("it has passed the trial");
+    assert_eq!(decoding.codecs(), 0, "not every session has it");
+    try_other(&mut decoding, codec);
+    wait_for_other(&mut decoding, codec);
+    let first = decoding.other_process_id(codec).expect("it has passed the trial");
     source.next(true);
     for frame in 0..20 {
         // What it refers to was not seen.
         let expected = if frame < 2 { Decoded::Failed } else { Decoded::Frame };
         assert_eq!(source.show(&mut decoding, frame % 7 == 2), expected, "{frame}");
     }
-    assert!(decoding.report().decoder.as_deref().is_some_and(|by| by.starts_with(AV1_ELEMENT)));
-    // H.264 and AV1 take turns by their keyframes.
+    assert!(decoding.report().decoder.as_deref().is_some_and(|by| by.starts_with(element)));
+    // H.264 and this take turns by their keyframes.
     stream.needs_keyframe = true;
     assert_eq!(stream.next(&mut decoding), Decoded::Frame);
     assert_eq!(decoding.report().decoder.as_deref(), Some("openh264"));
     assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
     // A new connection finds it there.
     decoding.end_all();
-    assert_eq!(decoding.codecs(), Av1.bit());
+    assert_eq!(decoding.codecs(), codec.bit());
     assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
-    assert_eq!(decoding.av1_process_id(), Some(first), "one process for all");
+    assert_eq!(decoding.other_process_id(codec), Some(first), "one process for all");
     for (is_last, signal) in [(false, Signal::KILL), (true, Signal::STOP)] {
-        let id = decoding.av1_process_id().expect("a process runs");
+        let id = decoding.other_process_id(codec).expect("a process runs");
         let pid = Pid::from_raw(id.cast_signed()).unwrap();
         kill_process(pid, signal).unwrap();
         assert_eq!(source.show(&mut decoding, false), Decoded::Failed);
         assert!(test_kill_process(pid).is_err(), "it is gone, and no zombie");
         if is_last {
-            decoding.try_av1();
-            assert_eq!((decoding.codecs(), decoding.is_av1_tried()), (0, false));
+            try_other(&mut decoding, codec);
+            assert_eq!((decoding.codecs(), decoding.is_other_tried()), (0, false));
             assert_eq!(source.show(&mut decoding, true), Decoded::Failed);
         } else {
             // Another one is tried, for which nobody waits.
-            wait_for_av1(&mut decoding);
+            wait_for_other(&mut decoding, codec);
             assert_eq!(source.show(&mut decoding, false), Decoded::Failed);
             assert_eq!(source.show(&mut decoding, true), Decoded::Frame, "the next keyframe");
         }
@@ -590,32 +612,69 @@ fn av1_is_decoded_until_it_has_failed_twice() {
     decoding.end(1);
 }
 
+/// Both codecs, of streams that take turns, and the one that nobody wants ends.
+#[test]
+fn av1_and_all_colours_take_turns() {
+    let _one = one_at_a_time();
+    let folder = Folder::new();
+    let program = folder.stand_in_of(OTHER_ELEMENTS);
+    let mut sources = [Av1, H264Yuv444].map(|codec| OtherStream::new(codec, &program));
+    let mut decoding = decoding(DecoderChoice::Auto, &program);
+    for source in &sources {
+        try_other(&mut decoding, source.codec);
+    }
+    wait_for(&mut decoding, Av1.bit() | H264Yuv444.bit());
+    for turn in 0..4 {
+        let source = &mut sources[turn % 2];
+        assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
+        assert_eq!(source.show(&mut decoding, false), Decoded::Frame);
+    }
+    decoding.stop_full_colour();
+    assert_eq!(decoding.other_process_id(H264Yuv444), None);
+    assert_eq!(decoding.codecs(), Av1.bit());
+    assert_eq!(sources[1].show(&mut decoding, true), Decoded::Failed);
+    try_other(&mut decoding, H264Yuv444);
+    wait_for(&mut decoding, Av1.bit() | H264Yuv444.bit());
+    assert_eq!(sources[1].show(&mut decoding, true), Decoded::Frame, "and is there again");
+}
+
 /// They do not reach the process; but a session that sends them would send them again.
 #[test]
 fn av1_that_is_none_is_taken_back_too() {
+    what_is_none_is_taken_back(Av1);
+}
+
+#[test]
+fn what_is_no_frame_with_all_colours_is_taken_back_too() {
+    what_is_none_is_taken_back(H264Yuv444);
+}
+
+fn what_is_none_is_taken_back(codec: FrameCodec) {
     let _one = one_at_a_time();
     let folder = Folder::new();
-    let program = folder.stand_in_of(AV1_ELEMENTS);
-    let mut source = Av1Stream::new(&program);
+    let program = folder.stand_in_of(OTHER_ELEMENTS);
+    let mut source = OtherStream::new(codec, &program);
     let (key, _) = source.next(true);
     let too_long = vec![0; (8 << 20) + 1];
     let other = Size { width: 96, height: 48 };
+    // Of H.264, slices are not read here: they may be of any length.
+    let cut = if codec == Av1 { key.len() / 2 } else { 20 };
     for (size, unit) in [
         (SMALL, &[][..]),
         (SMALL, &[0x5a; 900]),
-        (SMALL, &key[..key.len() / 2]),
+        (SMALL, &key[..cut]),
         (SMALL, &too_long),
         (other, &key),
     ] {
         let mut decoding = decoding(DecoderChoice::Auto, &program);
         let mut out = Planes::new();
-        decoding.try_av1();
-        wait_for_av1(&mut decoding);
-        let process = decoding.av1_process_id();
-        for left in [Av1.bit(), 0] {
+        try_other(&mut decoding, codec);
+        wait_for_other(&mut decoding, codec);
+        let process = decoding.other_process_id(codec);
+        for left in [codec.bit(), 0] {
             assert_eq!(source.show(&mut decoding, true), Decoded::Frame);
-            assert_eq!(decoding.av1_process_id(), process);
-            assert_eq!(decoding.decode((1, Av1), size, unit, &mut out), Decoded::Failed);
+            assert_eq!(decoding.other_process_id(codec), process);
+            assert_eq!(decoding.decode((1, codec), size, unit, &mut out), Decoded::Failed);
             assert_eq!(decoding.codecs(), left);
         }
         assert!(out == Planes::new());
@@ -623,7 +682,7 @@ fn av1_that_is_none_is_taken_back_too() {
 }
 
 #[test]
-fn where_av1_is_not_decoded_to_the_bit_it_is_not_announced() {
+fn what_is_not_decoded_to_the_bit_is_not_announced() {
     let _one = one_at_a_time();
     let folder = Folder::new();
     let black = "printf '\\004stub: a test' >&0; while dd bs=34 count=1 of=/dev/null 2>/dev/null; \
@@ -632,9 +691,10 @@ fn where_av1_is_not_decoded_to_the_bit_it_is_not_announced() {
         let program = folder.program(name, text);
         let mut decoding = decoding(DecoderChoice::Auto, &program);
         assert!(decoding.start(1, SMALL));
-        decoding.try_av1();
+        try_other(&mut decoding, Av1);
+        try_other(&mut decoding, H264Yuv444);
         let until = Instant::now() + LONG;
-        while decoding.is_av1_tried() {
+        while decoding.is_other_tried() {
             assert_eq!(decoding.codecs(), 0, "{name}");
             assert!(Instant::now() < until, "{name}: the trial does not end");
             std::thread::yield_now();
@@ -764,7 +824,7 @@ fn the_viewer_says_that_it_decodes_av1() {
         .args(["--headless", "--timeout", "120", "--script", "-"])
         .arg(fake.link().to_string())
         .env("THINC_GPU_CODEC", codec())
-        .env("THINC_VIDEO_ELEMENTS", AV1_ELEMENTS)
+        .env("THINC_VIDEO_ELEMENTS", OTHER_ELEMENTS)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -806,7 +866,7 @@ fn the_viewer_says_that_it_decodes_av1() {
         }
     };
     until_announced(&mut stream, &mut say);
-    let mut av1 = Av1Stream::new(&folder.stand_in_of(AV1_ELEMENTS));
+    let mut av1 = OtherStream::new(Av1, &folder.stand_in_of(OTHER_ELEMENTS));
     let (mut pixels, mut painter) = (fake.screen(), Painter::new());
     let stride = SCREEN.width as usize;
     for frame in 0..4 {
@@ -831,6 +891,48 @@ fn the_viewer_says_that_it_decodes_av1() {
     until_announced(&mut stream, &mut say);
     show(Some(Av1), &av1.next(true).0);
     assert_eq!(say("barrier"), "ok");
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+/// It is tried once the person has chosen the high quality, without a video, and told then; and
+/// taken back with the choice.
+#[test]
+fn the_viewer_says_that_it_decodes_all_colours_while_they_are_chosen() {
+    let _one = one_at_a_time();
+    let fake = Fake::start(Size { width: 200, height: 120 });
+    let mut program = Program::new(VIEWER)
+        .args(["--headless", "--timeout", "120", "--script", "-"])
+        .arg(fake.link().to_string())
+        .env("THINC_GPU_CODEC", codec())
+        .env("THINC_VIDEO_ELEMENTS", OTHER_ELEMENTS)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut script = program.stdin.take().unwrap();
+    let mut answers = BufReader::new(program.stdout.take().unwrap()).lines();
+    let mut say = |line: &str| {
+        script.write_all(format!("{line}\n").as_bytes()).unwrap();
+        assert_eq!(answers.next().unwrap().unwrap(), "ok");
+    };
+    fake.wait_for("its hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
+    say("barrier");
+    let codecs = |message: &ViewerMessage| match message {
+        ViewerMessage::VideoCodecs(codecs) => Some(*codecs),
+        _ => None,
+    };
+    for _ in 0..2 {
+        assert_eq!(children(program.id(), "thinc-gpu-codec"), [], "nothing runs for others");
+        say("quality high");
+        assert_eq!(fake.wait_for("that it is decoded", codecs), H264Yuv444.bit());
+        let [process] = children(program.id(), "thinc-gpu-codec")[..] else {
+            panic!("one process")
+        };
+        say("quality auto");
+        assert_eq!(fake.wait_for("that it is taken back", codecs), 0);
+        assert!(test_kill_process(process).is_err(), "its process has ended");
+    }
     program.kill().unwrap();
     program.wait().unwrap();
 }

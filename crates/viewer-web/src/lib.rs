@@ -631,7 +631,8 @@ pub extern "C" fn viewer_opening(opening: u32) {
     with(|page| page.set_opening(opening));
 }
 
-/// What the browser decodes, as bits: 2, H.264, sent from the next `viewer_open` on; 4, AV1.
+/// What the browser decodes, as bits: 2, H.264, sent from the next `viewer_open` on; 4, AV1; 8,
+/// H.264 of 4:4:4.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_codecs(codecs: u32) {
     with(|page| page.set_codecs(codecs));
@@ -686,11 +687,11 @@ pub extern "C" fn viewer_video_failed(serial: f64) {
     with(|page| page.video_failed(serial as u64));
 }
 
-/// Address of a buffer for a decoded 4:2:0 frame of this size, rows without gaps; null if the size
-/// is over the limit. It is valid until a larger one is requested.
+/// Address of a buffer for a decoded frame of this size in a `samples::ChromaLayout`, rows without
+/// gaps; null if the size is over the limit. It is valid until a larger one is requested.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_video_buffer(width: u32, height: u32) -> *mut u8 {
-    with(|page| page.video_buffer(Size { width, height }))
+pub extern "C" fn viewer_video_buffer(chroma: u32, width: u32, height: u32) -> *mut u8 {
+    with(|page| page.video_buffer(chroma, Size { width, height }))
 }
 
 /// The decoded frame is in that buffer, in a `samples::ChromaLayout`.

@@ -639,8 +639,9 @@ impl Page {
     }
 
     /// A buffer for a decoded frame of this size; null if the size is over the limit.
-    pub(crate) fn video_buffer(&mut self, size: Size) -> *mut u8 {
-        self.samples.buffer(size)
+    pub(crate) fn video_buffer(&mut self, chroma: u32, size: Size) -> *mut u8 {
+        let chroma = ChromaLayout::from_number(chroma);
+        chroma.map_or(std::ptr::null_mut(), |chroma| self.samples.buffer(chroma, size))
     }
 
     /// The decoded frame is in that buffer.

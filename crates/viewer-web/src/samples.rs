@@ -8,7 +8,7 @@ use thinc_protocol::video::SampleLayout;
 use thinc_region::Size;
 use thinc_video::{Planes, PlanesRef};
 
-/// Layout of a browser's 4:2:0 frame, rows without gaps; web/engine/decoder.ts has the same
+/// Layout of a browser's frame, rows without gaps; web/engine/decoder.ts has the same
 /// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChromaLayout {
@@ -16,6 +16,8 @@ pub(crate) enum ChromaLayout {
     Planar = 0,
     /// Plane Y, then Cb and Cr interleaved (NV12), from hardware decoders.
     Interleaved = 1,
+    /// Planes Y, Cb, Cr with chroma of full resolution (I444).
+    Full = 2,
 }
 
 impl ChromaLayout {
@@ -23,7 +25,15 @@ impl ChromaLayout {
         match number {
             0 => Some(ChromaLayout::Planar),
             1 => Some(ChromaLayout::Interleaved),
+            2 => Some(ChromaLayout::Full),
             _ => None,
+        }
+    }
+
+    const fn layout(self) -> SampleLayout {
+        match self {
+            ChromaLayout::Planar | ChromaLayout::Interleaved => SampleLayout::Yuv420,
+            ChromaLayout::Full => SampleLayout::Yuv444,
         }
     }
 }
@@ -44,11 +54,11 @@ impl Samples {
 
     /// A buffer for a frame of this size, to be written before `frame`; null if the size is over
     /// the limit.
-    pub(crate) fn buffer(&mut self, size: Size) -> *mut u8 {
+    pub(crate) fn buffer(&mut self, chroma: ChromaLayout, size: Size) -> *mut u8 {
         if size.width > VIDEO_EDGE_MAX || size.height > VIDEO_EDGE_MAX {
             return std::ptr::null_mut();
         }
-        let needed = SampleLayout::Yuv420.bytes(size) as usize;
+        let needed = chroma.layout().bytes(size) as usize;
         if self.bytes.len() < needed {
             self.bytes.resize(needed, 0);
         }
@@ -57,10 +67,12 @@ impl Samples {
 
     /// The written frame; none if the buffer is smaller than a frame of this size.
     pub(crate) fn frame(&mut self, chroma: ChromaLayout, size: Size) -> Option<PlanesRef<'_>> {
-        let needed = usize::try_from(SampleLayout::Yuv420.bytes(size)).ok()?;
+        let needed = usize::try_from(chroma.layout().bytes(size)).ok()?;
         let bytes = self.bytes.get(..needed)?;
         match chroma {
-            ChromaLayout::Planar => PlanesRef::packed(size, SampleLayout::Yuv420, bytes),
+            ChromaLayout::Planar | ChromaLayout::Full => {
+                PlanesRef::packed(size, chroma.layout(), bytes)
+            }
             ChromaLayout::Interleaved => {
                 let deinterleaved = self.deinterleaved.get_or_insert_default();
                 deinterleaved.reset(size, SampleLayout::Yuv420);
@@ -82,8 +94,8 @@ impl Samples {
 mod tests {
     use super::*;
 
-    fn write(samples: &mut Samples, size: Size, bytes: &[u8]) {
-        assert!(!samples.buffer(size).is_null());
+    fn write(samples: &mut Samples, chroma: ChromaLayout, size: Size, bytes: &[u8]) {
+        assert!(!samples.buffer(chroma, size).is_null());
         samples.bytes[..bytes.len()].copy_from_slice(bytes);
     }
 
@@ -99,7 +111,7 @@ mod tests {
             [(ChromaLayout::Planar, &planar), (ChromaLayout::Interleaved, &interleaved)]
         {
             let mut samples = Samples::new();
-            write(&mut samples, size, bytes);
+            write(&mut samples, chroma, size, bytes);
             let mut packed = Vec::new();
             samples.frame(chroma, size).unwrap().write_packed(&mut packed);
             assert_eq!(packed, planar, "{chroma:?}");
@@ -107,13 +119,31 @@ mod tests {
     }
 
     #[test]
+    fn chroma_of_full_resolution_stays_as_it_is() {
+        let size = Size { width: 5, height: 3 };
+        let bytes: Vec<u8> = (0..45).collect();
+        let mut samples = Samples::new();
+        write(&mut samples, ChromaLayout::Full, size, &bytes);
+        let frame = samples.frame(ChromaLayout::Full, size).unwrap();
+        assert_eq!(frame.layout(), SampleLayout::Yuv444);
+        let mut packed = Vec::new();
+        frame.write_packed(&mut packed);
+        assert_eq!(packed, bytes);
+        let mut half = Samples::new();
+        assert!(!half.buffer(ChromaLayout::Planar, size).is_null());
+        assert!(half.frame(ChromaLayout::Full, size).is_none(), "the buffer is for less");
+    }
+
+    #[test]
     fn the_buffer_stays_for_smaller_frames_and_an_unwritten_frame_is_none() {
         let mut samples = Samples::new();
         let (small, large) = (Size { width: 2, height: 2 }, Size { width: 64, height: 64 });
         assert!(samples.frame(ChromaLayout::Planar, small).is_none(), "there was no buffer yet");
-        let at = samples.buffer(large);
-        assert_eq!(samples.buffer(small), at, "which a browser may still be writing to");
+        let planar = ChromaLayout::Planar;
+        let at = samples.buffer(planar, large);
+        assert_eq!(samples.buffer(planar, small), at, "which a browser may still be writing to");
         assert!(samples.frame(ChromaLayout::Planar, Size { width: 66, height: 64 }).is_none());
-        assert!(samples.buffer(Size { width: VIDEO_EDGE_MAX + 1, height: 2 }).is_null());
+        let too_wide = Size { width: VIDEO_EDGE_MAX + 1, height: 2 };
+        assert!(samples.buffer(planar, too_wide).is_null());
     }
 }

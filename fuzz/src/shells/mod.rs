@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sound", run: sound::player, seeds: sound::player_seeds },
     Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "av1-units", run: videos::av1_units, seeds: videos::av1_units_seeds },
+    Target { name: "yuv444-units", run: videos::yuv444_units, seeds: videos::yuv444_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
     Target {
         name: "conversion",

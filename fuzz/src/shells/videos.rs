@@ -3,7 +3,7 @@
 //! checks before it. Knows the public interfaces only.
 
 use thinc_gpu_video::av1;
-use thinc_h264::{Decoder, Encoder, EncoderSettings, coded_size};
+use thinc_h264::{Decoder, Encoder, EncoderSettings, check, check_yuv444, coded_size};
 use thinc_region::Size;
 use thinc_video::{Planes, SampleLayout};
 
@@ -25,6 +25,25 @@ pub fn av1_units(input: &[u8]) {
     if av1::check(input, GREY_SIZE).is_ok() {
         assert_eq!(read, input, "all of it was read");
     }
+}
+
+/// An access unit with chroma of full resolution, whose headers are checked before another library
+/// gets it.
+pub fn yuv444_units(input: &[u8]) {
+    let is_keyframe = |checked: Result<thinc_h264::AccessUnit, _>| match checked {
+        Ok(unit) => unit.is_keyframe,
+        Err::<_, thinc_h264::DecodeError>(_) => false,
+    };
+    let both = is_keyframe(check_yuv444(input, GREY_SIZE)) && is_keyframe(check(input, GREY_SIZE));
+    assert!(!both, "a keyframe of two profiles");
+}
+
+/// A keyframe of x264's.
+pub fn yuv444_units_seeds() -> Vec<Vec<u8>> {
+    let key =
+        include_bytes!("../../../crates/viewer-native/src/video_decoding/h264-yuv444.bin").to_vec();
+    assert!(check_yuv444(&key, GREY_SIZE).is_ok_and(|unit| unit.is_keyframe));
+    vec![key]
 }
 
 const GREY_SIZE: Size = Size { width: 256, height: 256 };

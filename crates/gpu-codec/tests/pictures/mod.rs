@@ -1,20 +1,29 @@
-//! What is encoded in tests, and how far from it is what was decoded. For the tests of both codecs;
+//! What is encoded in tests, and how far from it is what was decoded. For the tests of all codecs;
 //! knows samples.
 
 use thinc_protocol::video::SampleLayout;
 use thinc_region::Size;
 use thinc_video::Planes;
 
-/// A ramp with a square that moves.
+/// A ramp with a square that moves, 4:2:0.
 pub(crate) fn draw(size: Size, number: usize) -> Planes {
+    draw_as(SampleLayout::Yuv420, size, number)
+}
+
+/// The same in this layout; where chroma has full resolution, its columns take turns.
+pub(crate) fn draw_as(layout: SampleLayout, size: Size, number: usize) -> Planes {
     let mut frame = Planes::new();
-    frame.reset(size, SampleLayout::Yuv420);
+    frame.reset(size, layout);
+    let widths = [0, 1, 2].map(|plane| frame.as_ref().plane_size(plane).width as usize);
     for (plane, samples) in frame.planes_mut().into_iter().enumerate() {
-        let width = size.width as usize >> usize::from(plane > 0);
+        let width = widths[plane];
         for (y, row) in samples.chunks_exact_mut(width).enumerate() {
             for (x, sample) in row.iter_mut().enumerate() {
                 let inside = plane == 0 && (x + 3 * number) % 64 < 16 && y % 64 < 16;
-                *sample = if inside { 220 } else { (60 + plane * 20 + x * 80 / width) as u8 };
+                let turn =
+                    if layout == SampleLayout::Yuv444 && plane > 0 { 40 * (x % 2) } else { 0 };
+                *sample =
+                    if inside { 220 } else { (60 + plane * 20 + turn + x * 80 / width) as u8 };
             }
         }
     }

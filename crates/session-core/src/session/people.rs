@@ -51,6 +51,18 @@ impl Session {
         self.viewers.iter_mut().for_each(|viewer| viewer.told.news.set_graphics(line));
     }
 
+    /// Whether a GPU encodes videos with chroma of full resolution.
+    pub fn set_full_colour(&mut self, is_encoded: bool) {
+        self.encodes_full_colour = is_encoded;
+    }
+
+    /// Someone's videos would have chroma of full resolution, but it is not known whether a GPU
+    /// encodes it.
+    pub fn wants_full_colour(&self) -> bool {
+        !self.encodes_full_colour
+            && self.viewers.iter().any(|viewer| viewer.pending.wants_full_colour())
+    }
+
     /// Tells a viewer of the owner's in which directions the clipboard is shared with it: of those
     /// that its owner wants, the ones that the session has.
     pub fn tell_clip_policy(&mut self, id: ViewerId, wanted: ClipDirections) {

@@ -157,9 +157,14 @@ impl Videos {
     }
 
     /// A stream is better than pictures. Its colours have half of the resolution, which those who
-    /// choose the high quality do not want, also for more frames.
+    /// choose the high quality do not want, also for more frames; where a GPU encodes all of their
+    /// resolution, pictures still lose less on a path that carries them.
     fn is_stream(&self, area: &FrameArea) -> bool {
-        self.takes_coded && self.quality != PictureQuality::High && (area.is_video || area.outpaces)
+        let is_better = match self.quality {
+            PictureQuality::High => self.streams_full_colour && area.outpaces,
+            _ => area.is_video || area.outpaces,
+        };
+        self.takes_coded && is_better
     }
 
     /// Most of this is frames of which something is sent as pictures, so it becomes no stream.
@@ -242,9 +247,11 @@ impl Videos {
 
 #[cfg(test)]
 mod tests {
+    use thinc_protocol::video::FrameCodec;
     use thinc_protocol::viewer::ViewerCaps;
     use thinc_region::Size;
 
+    use super::super::{HALF_COLOUR_PAUSE, VideoOrigin};
     use super::*;
     use crate::quality::VideoPolicy;
 
@@ -440,6 +447,93 @@ mod tests {
         assert_eq!(bed.streams(), 0);
         bed.choose(PictureQuality::Auto, false);
         bed.draw(9, slow);
+        assert_eq!(bed.streams(), 1);
+    }
+
+    #[test]
+    fn the_high_quality_is_a_stream_where_that_has_all_colours() {
+        let slow = RateEstimate::Measured(5 * MBIT);
+        let full_colour = FrameCodec::H264Yuv444.bit();
+        let mut bed = Bed::new(VideoPolicy::Auto);
+        bed.choose(PictureQuality::Auto, true);
+        bed.videos.set_codecs(full_colour | FrameCodec::Av1.bit(), bed.now);
+        assert!(!bed.videos.wants_full_colour());
+        bed.choose(PictureQuality::High, true);
+        assert!(bed.videos.wants_full_colour());
+        assert_eq!(bed.draw(200, slow), Some(true), "nothing encodes it");
+        bed.videos.set_full_colour(true, bed.now);
+        bed.draw(100, FAST);
+        assert_eq!(bed.streams(), 0, "the path carries pictures, which lose less");
+        bed.moving = (WINDOW.area() * 9 / 10, WINDOW);
+        bed.draw(100, FAST);
+        assert_eq!(bed.streams(), 0, "also where all of it moves");
+        bed.draw(100, slow);
+        assert_eq!(bed.streams(), 1);
+        let codecs = |bed: &Bed, origin| bed.videos.codecs_of(origin, bed.now);
+        let both = full_colour | FrameCodec::Av1.bit();
+        assert_eq!(codecs(&bed, VideoOrigin::Area), both);
+        assert_eq!(codecs(&bed, VideoOrigin::RightEye(0)), both);
+        assert_eq!(codecs(&bed, VideoOrigin::Port(0)), FrameCodec::Av1.bit(), "it is 4:2:0");
+        for what in ["the encoder fails", "the viewer fails", "the person takes it back"] {
+            match what {
+                "the encoder fails" => bed.videos.set_full_colour(false, bed.now),
+                "the viewer fails" => bed.videos.set_codecs(0, bed.now),
+                _ => bed.choose(PictureQuality::Auto, true),
+            }
+            bed.videos.set_full_colour(what != "the encoder fails", bed.now);
+            assert_eq!(codecs(&bed, VideoOrigin::Area) & full_colour, 0, "{what}");
+            bed.draw(130, slow);
+            bed.videos.update(slow, &mut bed.queue, bed.now);
+            let pictures = what != "the person takes it back";
+            assert_eq!(bed.streams(), usize::from(!pictures), "{what}");
+            if pictures {
+                bed.videos.set_codecs(full_colour, bed.now);
+                bed.videos.set_full_colour(true, bed.now);
+                bed.draw(200, slow);
+                assert_eq!(bed.streams(), 1, "and again after {what}");
+            }
+        }
+    }
+
+    /// No encoder is free, or none takes frames of this size.
+    #[test]
+    fn a_stream_that_has_half_the_colours_gives_way_to_pictures() {
+        let slow = RateEstimate::Measured(5 * MBIT);
+        let mut bed = Bed::new(VideoPolicy::Auto);
+        bed.choose(PictureQuality::High, true);
+        bed.videos.set_codecs(FrameCodec::H264Yuv444.bit(), bed.now);
+        let mut pause = HALF_COLOUR_PAUSE;
+        for times in 0..3 {
+            bed.videos.set_full_colour(true, bed.now);
+            bed.draw(200, slow);
+            assert_eq!(bed.streams(), 1, "{times}");
+            let began = bed.now;
+            bed.videos.keyframe_encoded(FrameCodec::H264, bed.now);
+            // A keyframe later, for another reason.
+            bed.videos.keyframe_encoded(FrameCodec::H264, bed.now + 1);
+            bed.videos.set_full_colour(true, bed.now);
+            bed.draw(200, slow);
+            bed.videos.update(slow, &mut bed.queue, bed.now);
+            assert_eq!(bed.streams(), 0, "{times}");
+            for (after, expected) in [(pause - 1, 0), (pause, 1)] {
+                bed.videos.set_full_colour(true, began + after);
+                bed.draw(9, slow);
+                assert_eq!(bed.streams(), expected, "{times}: after {after}");
+            }
+            // The program rests, and its stream ends.
+            bed.now = began + pause;
+            bed.videos.update(slow, &mut bed.queue, bed.now);
+            assert_eq!(bed.streams(), 0);
+            pause *= 2;
+        }
+        // It had all of them at once, or after a moment.
+        bed.videos.set_full_colour(true, bed.now);
+        bed.draw(200, slow);
+        bed.videos.keyframe_encoded(FrameCodec::H264, bed.now);
+        bed.videos.keyframe_encoded(FrameCodec::H264Yuv444, bed.now);
+        bed.videos.set_full_colour(true, bed.now);
+        bed.draw(200, slow);
+        bed.videos.update(slow, &mut bed.queue, bed.now);
         assert_eq!(bed.streams(), 1);
     }
 }

@@ -123,6 +123,8 @@ pub(super) struct CommittedFrame {
     pub(super) op: u64,
     /// The encoder has returned a coded frame.
     pub(super) has_coded: bool,
+    /// Codecs beside H.264 that it may have.
+    pub(super) codecs: u32,
 }
 
 #[derive(Debug)]

@@ -367,6 +367,7 @@ impl Viewer {
         self.quality.update(self.delivery.flow.measured_rate(), now);
         let (chosen, pictures) = (self.quality.chosen(), self.quality.pictures());
         self.pending.videos.set_quality(chosen, pictures, &mut self.pending.queue);
+        self.pending.videos.set_full_colour(screen.encodes_full_colour, now);
         self.pending.videos.update(
             self.delivery.flow.measured_rate(),
             &mut self.pending.queue,

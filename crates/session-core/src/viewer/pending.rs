@@ -364,6 +364,11 @@ impl Pending {
         self.videos.set_codecs(codecs, now);
     }
 
+    /// Its videos would have chroma of full resolution if a GPU encoded it.
+    pub(crate) fn wants_full_colour(&self) -> bool {
+        self.videos.wants_full_colour()
+    }
+
     /// Takes what the screen shows to right eyes.
     pub(super) fn update_right_eyes(&mut self, eyes: &RightEyes, path: PathRates, now: Micros) {
         let view = (self.view.transform(), self.queue.size());

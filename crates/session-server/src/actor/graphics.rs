@@ -12,8 +12,8 @@ const PROCESSOR: &str = "the processor";
 #[derive(Debug, Default)]
 pub(super) struct GraphicsLine {
     drawing: Option<String>,
-    /// What encodes AV1, and H.264.
-    encoding: [Option<String>; 2],
+    /// What encodes 4:4:4, AV1, and H.264.
+    encoding: [Option<String>; 3],
     /// A GPU has encoded.
     has_encoded: bool,
 }
@@ -38,8 +38,16 @@ impl GraphicsLine {
         core: &mut Session,
     ) {
         let known = match codec {
-            FrameCodec::Av1 => &mut self.encoding[0],
-            FrameCodec::H264 => &mut self.encoding[1],
+            FrameCodec::H264Yuv444 => &mut self.encoding[0],
+            FrameCodec::Av1 => &mut self.encoding[1],
+            FrameCodec::H264 => &mut self.encoding[2],
+        };
+        if codec == FrameCodec::H264Yuv444 {
+            core.set_full_colour(name.is_some());
+        }
+        let name = match codec {
+            FrameCodec::H264Yuv444 => name.map(|name| format!("{name} (4:4:4)")),
+            _ => name,
         };
         if *known != name {
             self.has_encoded |= name.is_some();
@@ -78,7 +86,7 @@ mod tests {
     fn the_line_has_what_is_known_and_fits_its_message() {
         let line = |drawing: Option<&str>, encoding: Option<&str>| {
             let (drawing, h264) = (drawing.map(str::to_owned), encoding.map(str::to_owned));
-            GraphicsLine { drawing, encoding: [None, h264], has_encoded: false }.text()
+            GraphicsLine { drawing, encoding: [None, None, h264], has_encoded: false }.text()
         };
         assert_eq!(line(None, None), None);
         assert_eq!(line(Some("3D: llvmpipe"), None).unwrap(), "3D: llvmpipe");
@@ -86,10 +94,11 @@ mod tests {
         assert_eq!(both, "3D: radeonsi; videos are encoded by vah264enc: VA-API");
         let encoding =
             |encoding| GraphicsLine { drawing: None, encoding, has_encoded: true }.text();
-        let two = [Some("vaav1enc: AV1".to_owned()), Some("vah264enc: H.264".to_owned())];
-        let said = encoding(two).unwrap();
+        let two = ["vaav1enc: AV1", "vah264enc: H.264"].map(|name| Some(name.to_owned()));
+        let said = encoding([None].into_iter().chain(two).collect::<Vec<_>>().try_into().unwrap());
+        let said = said.unwrap();
         assert_eq!(said, "videos are encoded by vaav1enc: AV1 and vah264enc: H.264");
-        assert_eq!(encoding([None, None]).unwrap(), "videos are encoded by the processor");
+        assert_eq!(encoding([None, None, None]).unwrap(), "videos are encoded by the processor");
         let long = line(Some(&"é".repeat(400)), Some(&"é".repeat(400))).unwrap();
         assert_eq!(long.len(), NOTICE_BYTES_MAX);
     }

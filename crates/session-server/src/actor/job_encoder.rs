@@ -31,7 +31,12 @@ pub(super) struct JobEncoder {
     video: VideoPolicy,
     /// What encodes video frames.
     encoders: VideoEncoders,
+    /// A GPU's encoder of 4:4:4 is not tried before this time.
+    full_colour_from: Micros,
 }
+
+/// 60 s between trials of it.
+const FULL_COLOUR_INTERVAL: Micros = 60_000_000;
 
 impl JobEncoder {
     pub(super) fn new(config: &SessionConfig, events: Events) -> JobEncoder {
@@ -47,6 +52,7 @@ impl JobEncoder {
             commands: Commands::default(),
             video,
             encoders,
+            full_colour_from: 0,
         }
     }
 
@@ -58,6 +64,15 @@ impl JobEncoder {
     /// Videos may be sent as streams.
     pub(super) fn sends_videos(&self) -> bool {
         self.video != VideoPolicy::Off
+    }
+
+    /// Someone's videos would have chroma of full resolution: it is found out whether a GPU encodes
+    /// it, unless that was tried of late.
+    pub(super) fn try_full_colour(&mut self, now: Micros) {
+        if now >= self.full_colour_from {
+            self.full_colour_from = now + FULL_COLOUR_INTERVAL;
+            self.encoders.start_full_colour();
+        }
     }
 
     /// Reads and plans the jobs of a new viewer.

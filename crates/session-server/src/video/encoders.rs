@@ -1,7 +1,10 @@
 //! Beside video.rs, from its frames to the h264 crate and to gpu_encoder.rs: which encoder a stream
-//! has. The GPU's AV1 where the viewer decodes that, else the GPU's H.264, else the library's; and
-//! the library's at once whenever a GPU fails. A stream changes its encoder with a keyframe. Knows
-//! codecs and what encodes them; never what a frame shows.
+//! has. The GPU's 4:4:4 where a frame is to have it, else its AV1 where the viewer decodes that,
+//! else its H.264, else the library's; and the library's at once whenever a GPU fails. A stream
+//! changes its encoder with a keyframe. Knows codecs and what encodes them; never what a frame
+//! shows.
+
+use std::time::{Duration, Instant};
 
 use thinc_h264::{EncodeError, Encoder, EncoderSettings, Library};
 use thinc_protocol::video::FrameCodec;
@@ -13,6 +16,9 @@ use crate::SessionConfig;
 use crate::connection::{Event, Events};
 use crate::gpu_encoder::{GpuEncoders, Opened};
 
+/// 60 s: how long a stream does without an encoder that has failed it. A process that was lost is
+/// replaced after a shorter time.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 /// The first frame of a new scene is a keyframe encoded at half the rate: it is two to three times
 /// as large as other frames, instead of seven times, and the next few frames refine it.
 const SCENE_CUT_RATE_DIVISOR: u64 = 2;
@@ -23,15 +29,15 @@ pub(crate) struct VideoEncoders {
     /// Always there; H.264.
     library: Library,
     /// Those of a GPU, the best first.
-    pub(super) gpus: [Option<GpuEncoders>; 2],
+    pub(super) gpus: [Option<GpuEncoders>; 3],
 }
 
 /// A stream's encoder, once it has encoded a frame.
 #[derive(Debug, Default)]
 pub(super) struct StreamEncoder {
     has: Option<Open>,
-    /// Codecs that no GPU encodes in frames of this size, or has failed to.
-    refused: Vec<FrameCodec>,
+    /// Codecs that no GPU encodes in frames of this size, or has failed to, and until when.
+    refused: Vec<(FrameCodec, Instant)>,
     refused_size: Size,
 }
 
@@ -59,15 +65,16 @@ pub(super) struct Due<'a> {
     pub(super) keyframe: bool,
     /// It is the first of a new scene.
     pub(super) is_scene_cut: bool,
-    /// The viewer decodes AV1.
-    pub(super) takes_av1: bool,
+    /// Codecs beside H.264 that it may have: bits of `FrameCodec`.
+    pub(super) codecs: u32,
 }
 
 impl VideoEncoders {
     /// Those of the configuration. `events` are told what GPU encodes.
     pub(crate) fn new(config: &SessionConfig, events: &Events) -> VideoEncoders {
         let library = library(&config.video_encoder);
-        let gpus = [FrameCodec::Av1, FrameCodec::H264].map(|codec| {
+        let codecs = [FrameCodec::H264Yuv444, FrameCodec::Av1, FrameCodec::H264];
+        let gpus = codecs.map(|codec| {
             let gpu = config.gpu_encoding.as_ref()?;
             let events = events.clone();
             let report = move |encoder: Result<&str, &str>| {
@@ -79,16 +86,27 @@ impl VideoEncoders {
         VideoEncoders { library, gpus }
     }
 
-    /// GPUs' encoders of what a viewer decodes, the best first.
-    fn of_gpus(&self, takes_av1: bool) -> impl Iterator<Item = &GpuEncoders> {
-        let may = move |gpu: &&GpuEncoders| takes_av1 || gpu.codec() != FrameCodec::Av1;
-        self.gpus.iter().flatten().filter(may)
+    /// Starts the GPU's encoder of chroma of full resolution, so that it is known whether there is
+    /// one.
+    pub(crate) fn start_full_colour(&self) {
+        let is_it = |gpu: &&GpuEncoders| gpu.codec() == FrameCodec::H264Yuv444;
+        self.gpus.iter().flatten().filter(is_it).for_each(GpuEncoders::start);
+    }
+
+    /// GPUs' encoders of what a frame may have, the best first.
+    fn of_gpus(&self, codecs: u32) -> impl Iterator<Item = &GpuEncoders> {
+        self.gpus.iter().flatten().filter(move |gpu| may_have(codecs, gpu.codec()))
     }
 
     fn by_library(&self, settings: EncoderSettings) -> Result<Open, EncodeError> {
         let encoder = Encoder::with(self.library, settings)?;
         Ok(Open { encoder, size: settings.size, by: By::Library })
     }
+}
+
+/// Whether a frame may be of this codec.
+fn may_have(codecs: u32, codec: FrameCodec) -> bool {
+    codec == FrameCodec::H264 || codecs & codec.bit() != 0
 }
 
 /// The encoder library of this name, or the default if this build does not have it: another build
@@ -129,7 +147,7 @@ impl StreamEncoder {
         let (size, keyframe) = (due.planes.size(), due.keyframe || due.is_scene_cut);
         let (bits_per_second, frames_per_second) = (due.bits_per_second, due.frames_per_second);
         let settings = EncoderSettings { size, bits_per_second, frames_per_second };
-        if let Some(better) = self.better(encoders, settings, due.takes_av1)? {
+        if let Some(better) = self.better(encoders, settings, due.codecs)? {
             self.has = Some(better);
         }
         let has = self.has.as_mut().ok_or(EncodeError::NoFrame)?;
@@ -142,7 +160,7 @@ impl StreamEncoder {
         let encoded = match (has.encoder.encode(&due.planes, keyframe, out), has.by) {
             (Err(error), By::Gpu(codec)) => {
                 info!("{error}: a video continues in software");
-                self.refused.push(codec);
+                self.refused.push((codec, Instant::now() + REFUSED_PAUSE));
                 *has = encoders.by_library(settings)?;
                 has.encoder.encode(&due.planes, true, out)
             }
@@ -157,7 +175,7 @@ impl StreamEncoder {
         &mut self,
         encoders: &VideoEncoders,
         settings: EncoderSettings,
-        takes_av1: bool,
+        codecs: u32,
     ) -> Result<Option<Open>, EncodeError> {
         let size = settings.size;
         if self.refused_size != size {
@@ -165,28 +183,30 @@ impl StreamEncoder {
             self.refused_size = size;
         }
         let has = self.has.as_ref().filter(|has| has.size == size);
+        let now = Instant::now();
+        self.refused.retain(|&(_, until)| until > now);
         let mut may_start = true;
-        for gpu in encoders.of_gpus(takes_av1) {
+        for gpu in encoders.of_gpus(codecs) {
             let codec = gpu.codec();
             if has.is_some_and(|has| has.by == By::Gpu(codec)) {
                 return Ok(None);
             }
-            if self.refused.contains(&codec) {
+            if self.refused.iter().any(|&(refused, _)| refused == codec) {
                 continue;
             }
             match gpu.open(&settings, may_start) {
                 Opened::Stream(stream) => {
-                    let encoder = Encoder::by(Box::new(stream), settings)?;
+                    let encoder = Encoder::by(Box::new(stream), settings, codec.layout())?;
                     return Ok(Some(Open { encoder, size, by: By::Gpu(codec) }));
                 }
                 // It may be the better one in a moment.
                 Opened::Starting => may_start = false,
                 Opened::Paused => {}
-                Opened::Refused => self.refused.push(codec),
+                Opened::Refused => self.refused.push((codec, now + REFUSED_PAUSE)),
             }
         }
         match has {
-            Some(has) if takes_av1 || has.codec() != FrameCodec::Av1 => Ok(None),
+            Some(has) if may_have(codecs, has.codec()) => Ok(None),
             _ => encoders.by_library(settings).map(Some),
         }
     }

@@ -532,9 +532,8 @@ impl Shared {
             state.take_events()
         };
         state.flush();
-        if state.viewers.shown.has_video() {
-            state.decoding.wake();
-        }
+        #[cfg(feature = "h264")]
+        state.wake_decoding();
         let (wake, goes_on) = (state.news.is_worth_waking(), state.watch_path());
         let held = state.clock.now() - now;
         drop(state);

@@ -22,6 +22,12 @@ pub(crate) struct Decoding {
     due: Arc<Condvar>,
     times: DecodeTimes,
     decoder: DecoderReport,
+    /// The connection whose person wants chroma of full resolution, as far as the thread knows.
+    #[cfg(feature = "h264")]
+    full_colour: Option<u32>,
+    /// It has been found out whether that is decoded.
+    #[cfg(feature = "h264")]
+    was_tried: bool,
 }
 
 /// What decodes videos.
@@ -56,6 +62,23 @@ impl Decoding {
     /// What the decoder's thread waits for.
     pub(super) fn waits_for(&self) -> Arc<Condvar> {
         self.due.clone()
+    }
+
+    /// The person of this connection wants chroma of full resolution; true if the thread is to act
+    /// on it, or on the end of a trial.
+    pub(super) fn has_codec_news(&self, full_colour: Option<u32>) -> bool {
+        self.was_tried || self.full_colour != full_colour
+    }
+
+    /// The thread acts on that.
+    pub(super) fn take_codec_news(&mut self, full_colour: Option<u32>) {
+        (self.was_tried, self.full_colour) = (false, full_colour);
+    }
+
+    /// It has been found out whether chroma of full resolution is decoded.
+    pub(super) fn set_tried(&mut self) {
+        self.was_tried = true;
+        self.wake();
     }
 
     /// What decodes has changed.

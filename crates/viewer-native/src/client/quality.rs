@@ -32,6 +32,8 @@ impl State {
     pub(crate) fn choose_quality(&mut self, quality: PictureQuality) {
         self.hello.set_quality(quality);
         self.active().choose_quality(quality);
+        #[cfg(feature = "h264")]
+        self.wake_decoding();
         self.flush();
     }
 

@@ -4,6 +4,7 @@
 //! them. Knows streams; never what a frame covers. It holds the lock to take and to paint a frame,
 //! not to decode it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use thinc_protocol::video::Codec;
@@ -14,17 +15,45 @@ use super::{Shared, State};
 use crate::video_decoder::Decoded;
 use crate::video_decoding::VideoDecoding;
 
+/// Work of the decoder thread.
+enum Work {
+    Video(VideoEvent),
+    /// Whether chroma of full resolution is wanted; also after a trial of it.
+    FullColour(bool),
+}
+
+impl State {
+    /// The connection whose session would send chroma of full resolution, as the person wants it.
+    fn full_colour(&self) -> Option<u32> {
+        self.viewers.shown.wants_full_colour().then(|| self.viewers.connections())
+    }
+
+    /// Wakes the decoder thread if it has work.
+    pub(super) fn wake_decoding(&self) {
+        if self.viewers.shown.has_video() || self.decoding.has_codec_news(self.full_colour()) {
+            self.decoding.wake();
+        }
+    }
+}
+
 impl Shared {
     /// The decoder thread; runs until the viewer is closed.
-    pub(super) fn decode_videos(&self) {
+    pub(super) fn decode_videos(self: &Arc<Self>) {
         let mut decoders = VideoDecoding::new(&self.config.decoder, self.config.decoding);
         let mut decoders_of = 0;
         let mut planes = Planes::new();
-        while let Some((connection, event)) = self.next_video() {
+        while let Some((connection, work)) = self.next_video() {
             if connection != decoders_of {
                 decoders.end_all();
                 decoders_of = connection;
             }
+            let event = match work {
+                Work::Video(event) => event,
+                Work::FullColour(wanted) => {
+                    self.try_full_colour(&mut decoders, connection, wanted);
+                    continue;
+                }
+            };
             match event {
                 VideoEvent::Started { stream, codec: Codec::H264, size } => {
                     let ready = decoders.start(stream, size);
@@ -76,9 +105,36 @@ impl Shared {
                         }
                     });
                 }
-                VideoEvent::Ended { stream } => decoders.end(stream),
+                VideoEvent::Ended { stream } => {
+                    decoders.end(stream);
+                    let codecs = decoders.codecs();
+                    self.answer(connection, |state| {
+                        state.viewers.shown.set_video_codecs(codecs);
+                    });
+                }
             }
         }
+    }
+
+    /// Chroma of full resolution is wanted or not, or it is known now whether it is decoded.
+    fn try_full_colour(
+        self: &Arc<Self>,
+        decoders: &mut VideoDecoding,
+        connection: u32,
+        wanted: bool,
+    ) {
+        if wanted {
+            let shared = Arc::downgrade(self);
+            decoders.try_full_colour(move || {
+                if let Some(shared) = shared.upgrade() {
+                    shared.lock().decoding.set_tried();
+                }
+            });
+        } else {
+            decoders.stop_full_colour();
+        }
+        let codecs = decoders.codecs();
+        self.answer(connection, |state| state.viewers.shown.set_video_codecs(codecs));
     }
 
     /// What decodes is known before a frame of it is shown.
@@ -89,15 +145,23 @@ impl Shared {
     }
 
     /// Waits for work; returns it with its connection's number, None once the viewer is closed.
-    fn next_video(&self) -> Option<(u32, VideoEvent)> {
+    fn next_video(&self) -> Option<(u32, Work)> {
         let mut state = self.lock();
         let due = state.decoding.waits_for();
         loop {
             if state.lifecycle.is_stopped() {
                 return None;
             }
+            let full_colour = state.full_colour();
+            if state.decoding.has_codec_news(full_colour) {
+                state.decoding.take_codec_news(full_colour);
+                return Some((
+                    state.viewers.connections(),
+                    Work::FullColour(full_colour.is_some()),
+                ));
+            }
             if let Some(event) = state.viewers.shown.poll_video() {
-                return Some((state.viewers.connections(), event));
+                return Some((state.viewers.connections(), Work::Video(event)));
             }
             state = due.wait(state).expect("no holder of this lock can panic");
         }

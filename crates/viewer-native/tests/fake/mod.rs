@@ -149,7 +149,7 @@ impl Fake {
                 seq: 0,
                 wire: None,
                 cursor: None,
-                more_caps: SessionCaps::STEREO | SessionCaps::VIDEO_CODECS,
+                more_caps: SessionCaps::STEREO | SessionCaps::VIDEO_CODECS | SessionCaps::QUALITY,
             }),
             log: Mutex::new(log),
         });

@@ -1,10 +1,10 @@
-//! Path 11/13: from video_decoding.rs, to gpu-video's process, and back: AV1, which only a graphics
-//! processor decodes here.
-//! Whether it does is found out beside the first video, with one frame; then the session is told,
-//! and may send keyframes of AV1. It is told so only while a process runs: nobody waits for one
-//! that starts. The process ends some time after the last such stream. Once it has failed twice,
-//! the session is told that AV1 is decoded no longer. Knows streams and one process; never what a
-//! frame covers.
+//! Path 11/13: from video_decoding.rs, to gpu-video's process, and back: codecs that only that
+//! process decodes here: AV1, by a graphics processor, and H.264 with chroma of full resolution.
+//! Whether it does is found out with one frame: beside the first video, or once the person wants
+//! full colours; then the session is told, and may send keyframes of that codec. It is told so only
+//! while a process runs: nobody waits for one that starts. AV1's process ends some time after the
+//! last such stream. Once one has failed twice, the session is told that its codec is decoded no
+//! longer. Knows streams and one process; never what a frame covers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thinc_gpu_video::{Coded, Process, Purpose, Rates, Settings, av1};
-use thinc_protocol::video::{FrameCodec, SampleLayout};
+use thinc_protocol::video::FrameCodec;
 use thinc_region::Size;
 use thinc_video::Planes;
 
@@ -25,29 +25,44 @@ use crate::video_decoder::Decoded;
 const FAILURES_MAX: u32 = 2;
 /// 60 s without a stream: then the process ends, since it may keep a graphics processor awake.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-/// The frame of the trial: grey, made by `ffmpeg -f lavfi -i color=gray:size=256x256 -frames:v 1
+/// The frame of AV1's trial: grey, made by `ffmpeg -f lavfi -i color=gray:size=256x256 -frames:v 1
 /// -pix_fmt yuv420p -c:v libaom-av1 -usage realtime -lag-in-frames 0 -still-picture 0 -f obu`.
-const TRIAL: [u8; 50] = [
+const AV1_TRIAL: [u8; 50] = [
     0x12, 0x00, 0x0a, 0x0b, 0x00, 0x00, 0x00, 0x03, 0xbf, 0xff, 0xf9, 0xb5, 0xf2, 0x00, 0x80, 0x32,
     0x21, 0x10, 0x00, 0x84, 0x00, 0x02, 0x08, 0x20, 0x88, 0x00, 0x00, 0xc1, 0xb4, 0xd0, 0xc1, 0x4d,
     0xf5, 0x10, 0x89, 0x44, 0x27, 0x67, 0x3e, 0xa4, 0x10, 0x27, 0x00, 0x82, 0x2e, 0x5b, 0xe3, 0x95,
     0x21, 0x7e,
 ];
+/// The frame of H.264's: one colour, made by `ffmpeg -f lavfi -i
+/// nullsrc=size=256x256,format=yuv444p,geq=lum=126:cb=90:cr=170 -frames:v 1 -c:v libx264 -tune
+/// zerolatency -x264-params sliced-threads=0:threads=1:cabac=0 -qp 4 -profile:v high444 -bsf:v
+/// filter_units=remove_types=6 -f h264`.
+const H264_YUV444_TRIAL: &[u8] = include_bytes!("h264-yuv444.bin");
 const TRIAL_SIZE: Size = Size { width: 256, height: 256 };
-/// Its samples: luma, and chroma.
-const TRIAL_SAMPLES: [u8; 3] = [126, 128, 128];
 /// No stream of a viewer has it.
 const TRIAL_STREAM: u64 = u64::MAX;
 
-/// The graphics processor that decodes AV1.
+/// Called on another thread once a trial has ended.
+#[derive(Clone)]
+pub(super) struct Wake(pub(super) Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Wake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wake")
+    }
+}
+
+/// The decoder of one codec.
 #[derive(Debug)]
-pub(super) struct Av1 {
+pub(super) struct ByProcess {
+    codec: FrameCodec,
     program: PathBuf,
     stage: Stage,
     name: String,
     /// Streams that it decodes.
     streams: BTreeSet<u64>,
     failures: u32,
+    wake: Option<Wake>,
 }
 
 #[derive(Debug)]
@@ -72,10 +87,21 @@ struct Kept {
     _thread: Sender<()>,
 }
 
-impl Av1 {
-    pub(super) fn new(program: &Path) -> Av1 {
+impl ByProcess {
+    pub(super) fn new(codec: FrameCodec, program: &Path) -> ByProcess {
         let (program, name) = (program.to_owned(), String::new());
-        Av1 { program, stage: Stage::Rest, name, streams: BTreeSet::new(), failures: 0 }
+        let (stage, streams) = (Stage::Rest, BTreeSet::new());
+        ByProcess { codec, program, stage, name, streams, failures: 0, wake: None }
+    }
+
+    /// What it decodes.
+    pub(super) fn codec(&self) -> FrameCodec {
+        self.codec
+    }
+
+    /// Who is woken by the end of each trial.
+    pub(super) fn set_wake(&mut self, wake: Wake) {
+        self.wake = Some(wake);
     }
 
     /// Begins the trial of a process if none runs. Nobody waits for it.
@@ -85,20 +111,33 @@ impl Av1 {
             return;
         }
         let (sender, receiver) = channel();
-        let program = self.program.clone();
+        let (codec, program, wake) = (self.codec, self.program.clone(), self.wake.clone());
         let run = move || {
             let (thread, ended) = channel::<()>();
-            let tried = try_out(&program);
+            let tried = try_out(codec, &program);
             let kept = tried.map(|process| Kept { process, _thread: thread });
-            if sender.send(kept).is_ok() {
+            let taken = sender.send(kept).is_ok();
+            if let Some(Wake(wake)) = wake {
+                wake();
+            }
+            if taken {
                 let _ = ended.recv();
             }
         };
-        let spawned = std::thread::Builder::new().name("thinc-gpu-av1".into()).spawn(run);
+        let spawned = std::thread::Builder::new().name("thinc-gpu-trial".into()).spawn(run);
         self.stage = if spawned.is_ok() { Stage::Tried(receiver) } else { Stage::Over };
     }
 
-    /// True if the session may send AV1.
+    /// Ends the process: nobody wants the codec for now. When somebody does, it is tried again even
+    /// if it did not work: a library may have been installed.
+    pub(super) fn stop(&mut self) {
+        if self.failures < FAILURES_MAX {
+            self.stage = Stage::Rest;
+        }
+        self.streams.clear();
+    }
+
+    /// True if the session may send the codec.
     pub(super) fn decodes(&mut self) -> bool {
         self.poll();
         matches!(self.stage, Stage::Works(_) | Stage::Idle { .. })
@@ -155,16 +194,14 @@ impl Av1 {
         out: &mut Planes,
     ) -> Decoded {
         // Its parsers are not memory-safe.
-        let checked = match av1::check(unit, size) {
-            Ok(checked) if unit.len() <= UNIT_BYTES_MAX => checked,
-            _ => {
-                // The session's are of another kind: it would send the same again.
-                self.end(stream);
-                self.failed("a frame is not AV1 as it should be");
-                return Decoded::Failed;
-            }
+        let checked = is_keyframe(self.codec, unit, size).filter(|_| unit.len() <= UNIT_BYTES_MAX);
+        let Some(is_keyframe) = checked else {
+            // The session's are of another kind: it would send the same again.
+            self.end(stream);
+            self.failed(&format!("a frame is not {} as it should be", name_of(self.codec)));
+            return Decoded::Failed;
         };
-        if !self.has(stream) && !checked.is_keyframe || !self.decodes() {
+        if !self.has(stream) && !is_keyframe || !self.decodes() {
             return Decoded::Failed;
         }
         self.wake();
@@ -178,14 +215,7 @@ impl Av1 {
                 self.end(stream);
                 self.failed(&format!("{} does not decode a frame", short(&self.name)));
             }
-            Err(lost) => {
-                self.stage = Stage::Rest;
-                self.streams.clear();
-                self.failed(&lost.to_string());
-                if self.failures < FAILURES_MAX {
-                    self.start();
-                }
-            }
+            Err(lost) => self.lost(&lost.to_string()),
         }
         Decoded::Failed
     }
@@ -196,10 +226,9 @@ impl Av1 {
             return;
         }
         if let Stage::Works(kept) = &mut self.stage
-            && kept.process.end(stream).is_err()
+            && let Err(lost) = kept.process.end(stream)
         {
-            self.stage = Stage::Rest;
-            self.streams.clear();
+            self.lost(&lost.to_string());
         }
         self.rest_if_idle();
     }
@@ -211,8 +240,12 @@ impl Av1 {
         }
     }
 
-    /// Without streams, the process ends after some time.
+    /// Without streams, the process of AV1 ends after some time; that of 4:4:4 stays as long as the
+    /// person wants it.
     fn rest_if_idle(&mut self) {
+        if self.codec == FrameCodec::H264Yuv444 {
+            return;
+        }
         if !self.streams.is_empty() || !matches!(self.stage, Stage::Works(_)) {
             return;
         }
@@ -238,13 +271,24 @@ impl Av1 {
         }
     }
 
+    /// The process is gone. Another one is tried, unless that was the last.
+    fn lost(&mut self, why: &str) {
+        self.stage = Stage::Rest;
+        self.streams.clear();
+        self.failed(why);
+        if self.failures < FAILURES_MAX {
+            self.start();
+        }
+    }
+
     fn failed(&mut self, why: &str) {
         self.failures += 1;
         if self.failures < FAILURES_MAX {
             report(format_args!("{why}; its videos go on with their next keyframes"));
             return;
         }
-        report(format_args!("videos are no longer decoded as AV1: {why}"));
+        let codec = name_of(self.codec);
+        report(format_args!("videos are no longer decoded as {codec}: {why}"));
         self.stage = Stage::Over;
         self.streams.clear();
     }
@@ -254,20 +298,39 @@ fn lock(process: &Mutex<Option<Kept>>) -> MutexGuard<'_, Option<Kept>> {
     process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn settings() -> Settings {
-    Settings::new(Purpose::Decode, FrameCodec::Av1)
+/// The codec's name for people.
+fn name_of(codec: FrameCodec) -> &'static str {
+    match codec {
+        FrameCodec::H264 => "H.264",
+        FrameCodec::Av1 => "AV1",
+        FrameCodec::H264Yuv444 => "H.264 4:4:4",
+    }
+}
+
+/// Whether a unit is a keyframe; None if it is not what the protocol allows.
+fn is_keyframe(codec: FrameCodec, unit: &[u8], size: Size) -> Option<bool> {
+    match codec {
+        FrameCodec::H264 => Some(thinc_h264::check(unit, size).ok()?.is_keyframe),
+        FrameCodec::Av1 => Some(av1::check(unit, size).ok()?.is_keyframe),
+        FrameCodec::H264Yuv444 => Some(thinc_h264::check_yuv444(unit, size).ok()?.is_keyframe),
+    }
 }
 
 /// A process that has decoded the frame of the trial to the bit.
-fn try_out(program: &Path) -> Result<Process, String> {
-    let mut process = Process::start(program, &settings()).map_err(|error| error.to_string())?;
+fn try_out(codec: FrameCodec, program: &Path) -> Result<Process, String> {
+    let settings = Settings::new(Purpose::Decode, codec);
+    let mut process = Process::start(program, &settings).map_err(|error| error.to_string())?;
     let (mut frame, mut expected) = (Planes::new(), Planes::new());
-    expected.reset(TRIAL_SIZE, SampleLayout::Yuv420);
-    for (plane, sample) in expected.planes_mut().into_iter().zip(TRIAL_SAMPLES) {
+    let (unit, samples): (&[u8], [u8; 3]) = match codec {
+        FrameCodec::H264Yuv444 => (H264_YUV444_TRIAL, [126, 90, 170]),
+        FrameCodec::H264 | FrameCodec::Av1 => (&AV1_TRIAL, [126, 128, 128]),
+    };
+    expected.reset(TRIAL_SIZE, codec.layout());
+    for (plane, sample) in expected.planes_mut().into_iter().zip(samples) {
         plane.fill(sample);
     }
     let begun = process.begin(TRIAL_STREAM, TRIAL_SIZE, Rates::default());
-    let decoded = begun.and_then(|_| process.decode(TRIAL_STREAM, TRIAL_SIZE, &TRIAL, &mut frame));
+    let decoded = begun.and_then(|_| process.decode(TRIAL_STREAM, TRIAL_SIZE, unit, &mut frame));
     match decoded {
         Ok(Coded::Done { .. }) if frame == expected => {}
         Ok(Coded::Done { .. }) => return Err("its frames are not exact".to_owned()),
