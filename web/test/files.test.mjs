@@ -23,7 +23,7 @@ import { chromiumForTests, openTab } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { load } from "./modules.mjs";
-import { openPage, says } from "./opened.mjs";
+import { agreeWhenAsked, openPage, says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -330,10 +330,11 @@ test("the session's files are saved after the question, by keyboard too", async 
 
 test("nothing is saved that was refused, cancelled or not sent", async (t) => {
   const { page, viewer } = await opened(t);
+  // An answer in the moment in which the question appears was meant for the session.
+  await agreeWhenAsked(page);
   viewer.send(message.fileOffer(1, [["unwanted", 5]]));
   await answerTo(viewer, 1, ASKING);
-  // An answer in the moment in which the question appears was meant for the session.
-  await page.keyboard.press("Control+Alt+y");
+  await page.waitForFunction(() => window.agreed);
   await page.locator("#files-refuse:enabled").click();
   await answerTo(viewer, 1, NO);
   assert.ok(await page.locator("#files").isHidden());

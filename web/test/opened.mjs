@@ -38,6 +38,26 @@ export async function screenshotWithoutStatus(page, target = page.locator("#scre
   }
 }
 
+/**
+ * Ctrl+Alt+Y is typed in the moment in which the next question appears: a busy machine would be too
+ * late for that from outside of the page. Before the question is sent.
+ */
+export function agreeWhenAsked(page) {
+  return page.evaluate(() => {
+    const question = document.getElementById("files-question");
+    const observer = new MutationObserver(() => {
+      if (question.hidden) return;
+      observer.disconnect();
+      const key = { key: "y", code: "KeyY", ctrlKey: true, altKey: true };
+      const options = { ...key, bubbles: true, cancelable: true };
+      for (const type of ["keydown", "keyup"])
+        document.activeElement.dispatchEvent(new KeyboardEvent(type, options));
+      window.agreed = true;
+    });
+    observer.observe(question, { attributes: true });
+  });
+}
+
 /** Waits until an entry of the menu is named so, for screen readers too. */
 export async function says(page, words) {
   await page.waitForFunction(

@@ -19,7 +19,7 @@ import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { load } from "./modules.mjs";
-import { openPage } from "./opened.mjs";
+import { agreeWhenAsked, openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -224,10 +224,11 @@ test("a document is printed after the answer, by keyboard too", async (t) => {
 test("nothing is printed that was refused, withdrawn, damaged or is no PDF", async (t) => {
   const { page, viewer } = await opened(t);
   const content = pdf(1);
+  // An answer in the moment in which the question appears was meant for the session.
+  await agreeWhenAsked(page);
   await send(viewer, 1, content, { title: "unwanted" });
   await asks(page, '"unwanted" (1 page, ');
-  // An answer in the moment in which the question appears was meant for the session.
-  await page.keyboard.press("Control+Alt+y");
+  assert.ok(await page.evaluate(() => window.agreed));
   await button(page, "Refuse").and(page.locator(":enabled")).waitFor();
   await page.keyboard.press("Control+Alt+x");
   assert.equal((await endOf(viewer, 1)).why, CANCELLED);
