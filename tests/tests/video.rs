@@ -404,7 +404,7 @@ fn a_video_is_av1_for_a_viewer_that_decodes_it_and_goes_on_without_it() -> Outco
 
 /// x264 and FFmpeg in the place of GPUs. The person chooses the high quality, and another one.
 #[test]
-fn a_video_area_has_all_its_colours_while_they_are_chosen() -> Outcome {
+fn a_video_area_is_4_4_4_while_that_is_chosen() -> Outcome {
     let mut thinc = Command::new(binary("thinc")?);
     let elements = "openh264/openh264enc,libav/avdec_h264,x264/x264enc";
     thinc.env("THINC_VIDEO_ELEMENTS", elements);
@@ -443,7 +443,7 @@ fn a_video_area_has_all_its_colours_while_they_are_chosen() -> Outcome {
         Command::new("kill").args(["-KILL", &process.to_string()]).status()?;
     }
     until_shown(&mut desktop, "shown", 20, || player.paint())?;
-    assert_eq!(decoder(&mut desktop)?, "openh264", "the library encodes half of them");
+    assert_eq!(decoder(&mut desktop)?, "openh264", "the library encodes 4:2:0");
     until_exact(&mut desktop)?;
     desktop.assert_identical("once it rests")
 }

@@ -95,7 +95,7 @@ function layoutOf(codec: VideoCodec, format: VideoPixelFormat | null): ChromaLay
   return isFull === (codec === "h264Yuv444") ? chroma : undefined;
 }
 
-/** Luma samples of a frame; one with all colours takes as much memory as two. */
+/** Luma samples of a frame; one of 4:4:4 takes as much memory as two. */
 function samplesOf(codec: VideoCodec, { width, height }: Size): number {
   return width * height * (codec === "h264Yuv444" ? 2 : 1);
 }

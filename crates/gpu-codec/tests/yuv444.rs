@@ -41,7 +41,7 @@ fn start(purpose: Purpose, elements: Option<&str>) -> Result<Process, NotStarted
 }
 
 #[test]
-fn what_is_encoded_is_allowed_and_decoded_with_all_its_colours() {
+fn what_is_encoded_is_allowed_and_decoded_as_4_4_4() {
     let mut encoder = start(Purpose::Encode, Some(ENCODER)).unwrap();
     // Without a name it is found too: few graphics processors decode it.
     for decoder in [Some(DECODER), None] {

@@ -352,7 +352,7 @@ fn each_profile_is_accepted_where_it_is_expected_and_only_there() {
 }
 
 #[test]
-fn what_no_frame_with_all_colours_may_have_is_found() {
+fn what_no_frame_of_4_4_4_may_have_is_found() {
     // Behind the level are: the set's number, the format of chroma, separate planes, the depth of
     // luma; then the depth of chroma, lossless macroblocks, matrices.
     assert_eq!(YUV444[7..10], [0x0d, 0x91, 0x96]);

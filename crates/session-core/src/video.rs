@@ -5,6 +5,7 @@
 
 mod areas;
 mod bitrate;
+mod codecs;
 mod frames;
 mod right_eye;
 mod scaled;
@@ -16,7 +17,7 @@ use thinc_protocol::commands::Commands;
 use thinc_protocol::limits::VIDEO_STREAMS_MAX;
 use thinc_protocol::picture_quality::PictureQuality;
 use thinc_protocol::video::{
-    Codec, DecoderState, Eye, FrameCodec, FrameData, Source, VideoCommand, VideoStatus,
+    Codec, DecoderState, Eye, FrameData, Source, VideoCommand, VideoStatus,
 };
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
@@ -31,6 +32,7 @@ use crate::queue::command_queue::CommandQueue;
 
 use areas::{CANDIDATES_MAX, REDRAWN_MAX, RedrawnArea, VideoCandidate};
 use bitrate::BitrateControl;
+use codecs::ViewerCodecs;
 use frames::{FRAME_AREAS_MAX, FrameArea};
 pub(crate) use right_eye::PickedRightEye;
 pub use right_eye::RightEyeFrame;
@@ -97,13 +99,6 @@ const STREAMS_MAX: usize = VIDEO_STREAMS_MAX as usize;
 pub(crate) const CLIP_RECTS_MAX: usize = 64;
 /// Shortest interval between keyframes: a viewer may ask for them without limit.
 const KEYFRAME_INTERVAL_MIN: Micros = 200_000;
-/// 5 s: a codec that the viewer has taken back is not sent sooner. Each change costs an encoder and
-/// a keyframe.
-const AV1_PAUSE: Micros = 5_000_000;
-/// 5 s, doubled up to 5 min: for so long frames are pictures where a stream was to have all colours
-/// and had half of them.
-const HALF_COLOUR_PAUSE: Micros = 5_000_000;
-const HALF_COLOUR_DOUBLINGS_MAX: u32 = 6;
 /// A stream switches to plain frames if the path carries so many times their bytes, and back below
 /// the second factor.
 const PLAIN_FROM: f64 = 2.0;
@@ -171,15 +166,7 @@ pub(crate) struct Videos {
     takes: bool,
     may_take_coded: bool,
     takes_coded: bool,
-    /// What the viewer decodes beside H.264, bits of `FrameCodec`, and from when on it gets AV1.
-    codecs: u32,
-    av1_from: Micros,
-    /// A GPU encodes 4:4:4, the viewer decodes it and its person has chosen it.
-    has_full_colour: bool,
-    /// The same, and streams are taken to get it: not for some time after one did not.
-    streams_full_colour: bool,
-    half_colour_until: Micros,
-    half_colour_times: u32,
+    codecs: ViewerCodecs,
     /// Most bytes of a frame.
     frame_bytes_max: u64,
     streams: Vec<VideoStream>,
@@ -214,12 +201,7 @@ impl Videos {
             takes,
             may_take_coded: takes_coded,
             takes_coded,
-            codecs: 0,
-            av1_from: 0,
-            has_full_colour: false,
-            streams_full_colour: false,
-            half_colour_until: 0,
-            half_colour_times: 0,
+            codecs: ViewerCodecs::default(),
             frame_bytes_max,
             streams: Vec::new(),
             numbers: [StreamNumber::Free; STREAMS_MAX],
@@ -243,47 +225,6 @@ impl Videos {
     #[cfg(feature = "mutations")]
     pub(crate) fn set_mutation(&mut self, mutation: Option<Mutation>) {
         self.mutation = mutation;
-    }
-
-    /// The viewer decodes these codecs from now on beside H.264.
-    pub(crate) fn set_codecs(&mut self, codecs: u32, now: Micros) {
-        if self.codecs & !codecs & FrameCodec::Av1.bit() != 0 {
-            self.av1_from = now + AV1_PAUSE;
-        }
-        self.codecs = codecs;
-    }
-
-    /// The viewer decodes 4:4:4, and the person has chosen a quality that is worth it.
-    pub(crate) fn wants_full_colour(&self) -> bool {
-        let decodes = self.codecs & FrameCodec::H264Yuv444.bit() != 0;
-        decodes && self.takes_coded && self.quality == PictureQuality::High
-    }
-
-    /// Whether a GPU encodes 4:4:4.
-    pub(crate) fn set_full_colour(&mut self, is_encoded: bool, now: Micros) {
-        self.has_full_colour = is_encoded && self.wants_full_colour();
-        self.streams_full_colour = self.has_full_colour && now >= self.half_colour_until;
-    }
-
-    /// Codecs beside H.264 that a frame may have now. What a program plays by XVideo has no chroma
-    /// of full resolution.
-    fn codecs_of(&self, origin: VideoOrigin, now: Micros) -> u32 {
-        let av1 = now >= self.av1_from;
-        let full_colour = self.has_full_colour && !matches!(origin, VideoOrigin::Port(_));
-        let may = [(FrameCodec::Av1, av1), (FrameCodec::H264Yuv444, full_colour)];
-        let may: u32 = may.iter().filter(|(_, may)| *may).map(|(codec, _)| codec.bit()).sum();
-        self.codecs & may
-    }
-
-    /// A keyframe of a stream that was to have all colours has all or half of them: no encoder may
-    /// have been free for it, or none for frames of its size.
-    fn keyframe_encoded(&mut self, codec: FrameCodec, now: Micros) {
-        if codec == FrameCodec::H264Yuv444 {
-            (self.half_colour_until, self.half_colour_times) = (0, 0);
-        } else if now >= self.half_colour_until {
-            self.half_colour_until = now + (HALF_COLOUR_PAUSE << self.half_colour_times);
-            self.half_colour_times = HALF_COLOUR_DOUBLINGS_MAX.min(self.half_colour_times + 1);
-        }
     }
 
     /// Frames cannot refer to lost or late ones.
@@ -719,7 +660,7 @@ impl Videos {
     ) -> Option<VideoFrame> {
         let at = self.position(id)?;
         let coding = if lossless { Coding::Plain } else { self.coding(&self.streams[at], path)? };
-        let codecs = self.codecs_of(self.streams[at].origin, now);
+        let codecs = self.codecs.of(self.streams[at].origin, now);
         let stream = &mut self.streams[at];
         if !lossless {
             stream.is_plain = coding == Coding::Plain;
@@ -821,9 +762,9 @@ impl Videos {
         };
         let Some((keyframe, bytes)) = commands.iter().find_map(coded) else { return };
         frame.has_coded = true;
-        let wants_full_colour = frame.codecs & FrameCodec::H264Yuv444.bit() != 0;
-        if let Some(codec) = keyframe.filter(|_| wants_full_colour) {
-            self.keyframe_encoded(codec, now);
+        let may_have = frame.codecs;
+        if let Some(codec) = keyframe {
+            self.codecs.keyframe_encoded(may_have, codec, now);
         }
         if bytes as f64 * 8e6 > bits_per_second as f64 * interval * LARGE {
             self.bitrate.large_frame(now);

@@ -761,13 +761,13 @@ mod tests {
 
     /// x264 and FFmpeg, by GStreamer, in the place of a GPU's encoder and of a viewer's decoder.
     #[test]
-    fn who_wants_all_colours_gets_them_and_half_of_them_until_that_is_ready_and_after_it_failed() {
+    fn who_wants_4_4_4_gets_it_and_4_2_0_until_it_is_ready_and_after_it_failed() {
         let full = Stubs::of(H264Yuv444, "video-444", "x264/x264enc,libav/avdec_h264");
         let mut encoder = FrameEncoder::new(1, port_frame(OF));
         encoder.encoders.gpus = [Some(full.encoders.clone()), None, None];
         let mut viewer = Viewer::new();
         assert_eq!(viewer.play(&mut encoder, 0..3), [(0, H264)]);
-        assert!(full.process().is_none(), "nobody wants them");
+        assert!(full.process().is_none(), "nobody wants it");
         let settings = Settings::new(Purpose::Decode, H264Yuv444);
         viewer.other = Some(Process::start(&full.program(), &settings).unwrap());
         viewer.codecs = H264Yuv444.bit();

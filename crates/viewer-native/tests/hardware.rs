@@ -555,7 +555,7 @@ fn av1_is_decoded_until_it_has_failed_twice() {
 }
 
 #[test]
-fn all_colours_are_decoded_until_that_has_failed_twice() {
+fn yuv444_is_decoded_until_it_has_failed_twice() {
     until_it_has_failed_twice(H264Yuv444, "avdec_h264:");
 }
 
@@ -614,7 +614,7 @@ fn until_it_has_failed_twice(codec: FrameCodec, element: &str) {
 
 /// Both codecs, of streams that take turns, and the one that nobody wants ends.
 #[test]
-fn av1_and_all_colours_take_turns() {
+fn av1_and_4_4_4_take_turns() {
     let _one = one_at_a_time();
     let folder = Folder::new();
     let program = folder.stand_in_of(OTHER_ELEMENTS);
@@ -645,7 +645,7 @@ fn av1_that_is_none_is_taken_back_too() {
 }
 
 #[test]
-fn what_is_no_frame_with_all_colours_is_taken_back_too() {
+fn what_is_no_4_4_4_is_taken_back_too() {
     what_is_none_is_taken_back(H264Yuv444);
 }
 
@@ -898,7 +898,7 @@ fn the_viewer_says_that_it_decodes_av1() {
 /// It is tried once the person has chosen the high quality, without a video, and told then; and
 /// taken back with the choice.
 #[test]
-fn the_viewer_says_that_it_decodes_all_colours_while_they_are_chosen() {
+fn the_viewer_says_that_it_decodes_4_4_4_while_that_is_chosen() {
     let _one = one_at_a_time();
     let fake = Fake::start(Size { width: 200, height: 120 });
     let mut program = Program::new(VIEWER)

@@ -161,7 +161,7 @@ impl Videos {
     /// resolution, pictures still lose less on a path that carries them.
     fn is_stream(&self, area: &FrameArea) -> bool {
         let is_better = match self.quality {
-            PictureQuality::High => self.streams_full_colour && area.outpaces,
+            PictureQuality::High => self.codecs.streams_full_colour && area.outpaces,
             _ => area.is_video || area.outpaces,
         };
         self.takes_coded && is_better
@@ -251,7 +251,8 @@ mod tests {
     use thinc_protocol::viewer::ViewerCaps;
     use thinc_region::Size;
 
-    use super::super::{HALF_COLOUR_PAUSE, VideoOrigin};
+    use super::super::VideoOrigin;
+    use super::super::codecs::HALF_COLOUR_PAUSE;
     use super::*;
     use crate::quality::VideoPolicy;
 
@@ -307,6 +308,11 @@ mod tests {
         fn choose(&mut self, quality: PictureQuality, pictures: bool) {
             let pictures = pictures.then_some(JpegProfile::High);
             self.videos.set_quality(quality, pictures, &mut self.queue);
+        }
+
+        /// The keyframe of a frame that was to be 4:4:4.
+        fn keyframe(&mut self, codec: FrameCodec, now: Micros) {
+            self.videos.codecs.keyframe_encoded(FrameCodec::H264Yuv444.bit(), codec, now);
         }
 
         fn streams(&self) -> usize {
@@ -451,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn the_high_quality_is_a_stream_where_that_has_all_colours() {
+    fn the_high_quality_is_a_stream_where_that_is_4_4_4() {
         let slow = RateEstimate::Measured(5 * MBIT);
         let full_colour = FrameCodec::H264Yuv444.bit();
         let mut bed = Bed::new(VideoPolicy::Auto);
@@ -469,7 +475,7 @@ mod tests {
         assert_eq!(bed.streams(), 0, "also where all of it moves");
         bed.draw(100, slow);
         assert_eq!(bed.streams(), 1);
-        let codecs = |bed: &Bed, origin| bed.videos.codecs_of(origin, bed.now);
+        let codecs = |bed: &Bed, origin| bed.videos.codecs.of(origin, bed.now);
         let both = full_colour | FrameCodec::Av1.bit();
         assert_eq!(codecs(&bed, VideoOrigin::Area), both);
         assert_eq!(codecs(&bed, VideoOrigin::RightEye(0)), both);
@@ -497,7 +503,7 @@ mod tests {
 
     /// No encoder is free, or none takes frames of this size.
     #[test]
-    fn a_stream_that_has_half_the_colours_gives_way_to_pictures() {
+    fn a_stream_that_is_4_2_0_gives_way_to_pictures() {
         let slow = RateEstimate::Measured(5 * MBIT);
         let mut bed = Bed::new(VideoPolicy::Auto);
         bed.choose(PictureQuality::High, true);
@@ -508,9 +514,9 @@ mod tests {
             bed.draw(200, slow);
             assert_eq!(bed.streams(), 1, "{times}");
             let began = bed.now;
-            bed.videos.keyframe_encoded(FrameCodec::H264, bed.now);
+            bed.keyframe(FrameCodec::H264, bed.now);
             // A keyframe later, for another reason.
-            bed.videos.keyframe_encoded(FrameCodec::H264, bed.now + 1);
+            bed.keyframe(FrameCodec::H264, bed.now + 1);
             bed.videos.set_full_colour(true, bed.now);
             bed.draw(200, slow);
             bed.videos.update(slow, &mut bed.queue, bed.now);
@@ -526,11 +532,11 @@ mod tests {
             assert_eq!(bed.streams(), 0);
             pause *= 2;
         }
-        // It had all of them at once, or after a moment.
+        // It is 4:4:4 after a moment.
         bed.videos.set_full_colour(true, bed.now);
         bed.draw(200, slow);
-        bed.videos.keyframe_encoded(FrameCodec::H264, bed.now);
-        bed.videos.keyframe_encoded(FrameCodec::H264Yuv444, bed.now);
+        bed.keyframe(FrameCodec::H264, bed.now);
+        bed.keyframe(FrameCodec::H264Yuv444, bed.now);
         bed.videos.set_full_colour(true, bed.now);
         bed.draw(200, slow);
         bed.videos.update(slow, &mut bed.queue, bed.now);

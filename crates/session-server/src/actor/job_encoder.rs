@@ -17,6 +17,9 @@ use crate::render::{self, Renderer};
 use crate::video::VideoEncoders;
 use crate::worker::{EncodeJob, Workers};
 
+/// 60 s between trials of a GPU's encoder of 4:4:4.
+const FULL_COLOUR_INTERVAL: Micros = 60_000_000;
+
 /// Encodes the jobs of all viewers, and keeps the memory of a few.
 #[derive(Debug)]
 pub(super) struct JobEncoder {
@@ -34,9 +37,6 @@ pub(super) struct JobEncoder {
     /// A GPU's encoder of 4:4:4 is not tried before this time.
     full_colour_from: Micros,
 }
-
-/// 60 s between trials of it.
-const FULL_COLOUR_INTERVAL: Micros = 60_000_000;
 
 impl JobEncoder {
     pub(super) fn new(config: &SessionConfig, events: Events) -> JobEncoder {
