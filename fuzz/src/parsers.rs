@@ -585,7 +585,9 @@ pub fn processes(input: &[u8]) {
         let machine = Machine { total: 100, available: 5, swap_used: 0 };
         let memory = Some(priority::Memory { machine, page_bytes: 4096 });
         let servers = &servers;
-        let input = priority::Input { table: &table, root, servers, typed, memory, now_us };
+        let idle_us = Some(0);
+        let input =
+            priority::Input { table: &table, root, servers, typed, memory, now_us, idle_us };
         let moves = plan.update(&input);
         assert!(moves.len() <= table.len());
         assert_eq!(plan.placed().count(), table.len());

@@ -32,8 +32,8 @@ use budget::{Budget, INTERVAL, Over, PERCENT_MAX, RUN_MAX, Role};
 const PRIORITY: u8 = 1;
 /// Of the thread that measures them: it runs whatever they do.
 const PRIORITY_OF_WATCH: u8 = PRIORITY + 1;
-/// A supervisor asks every 4 s while its desktop is used; after so long without, its threads are
-/// ordinary again.
+/// A supervisor asks every 3 to 6 s while its desktop is used; after so long without, its threads
+/// are ordinary again.
 const LEASE: Duration = Duration::from_secs(10);
 /// A request that comes sooner gets the answer of the one before: nobody keeps root busy by asking.
 const REQUEST_INTERVAL_MIN: Duration = Duration::from_secs(1);

@@ -30,8 +30,8 @@ const COMPUTES: &str = "computes";
 const PROTECTED_MAX: u64 = 512 << 20;
 /// Of the machine's memory the part that is kept for all desktops together, at most.
 const PROTECTED_PART: u64 = 2;
-/// A supervisor asks every 4 s. Memory is measured again after so long, as it changes slowly and
-/// each measurement reads some files of each process that answers.
+/// A supervisor asks every 3 to 6 s. Memory is measured again after so long, as it changes slowly
+/// and each measurement reads some files of each process that answers.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// What computes is held while less than this is available, in percent of all memory, as
 /// thinc-priority finds who takes it; and let go once [`ENOUGH_PERCENT`] are.

@@ -107,7 +107,15 @@ mod tests {
         let table = Table::new(processes);
         let servers = [ROOT, X_SERVER, MANAGER];
         let (memory, now_us) = (None, 0);
-        let input = Input { table: &table, root: ROOT, servers: &servers, typed, memory, now_us };
+        let input = Input {
+            table: &table,
+            root: ROOT,
+            servers: &servers,
+            typed,
+            memory,
+            now_us,
+            idle_us: None,
+        };
         chain(&input, &servers.into()).into_iter().collect()
     }
 

@@ -16,6 +16,19 @@ use crate::table::{Job, Process, Table};
 /// opens a page, or an editor that checks a file, is done by then.
 const COMPUTES_PERCENT: u32 = 80;
 pub(crate) const COMPUTES_US: u64 = 5_000_000;
+/// On a crowded machine none may get that much. There a job computes that was ready to run at each
+/// of so many measurements, over so long, in which the machine's processors were idle for so little
+/// of the time, in percent, that it had to wait; and which got so much of a processor at least:
+/// what wakes for a moment together with each measurement gets less. One that is ready for half of
+/// the time is so at all of them once in 30 000 times, and for four fifths once in 30.
+const WAITS_MEASUREMENTS: u32 = 15;
+pub(crate) const WAITS_US: u64 = 30_000_000;
+const CROWDED_IDLE_PERCENT: u64 = 10;
+const WAITS_PERCENT: u32 = 10;
+/// One that was not found like this again for so long computes no more.
+const WAITED_US: u64 = 120_000_000;
+/// Nothing is known of the time between two measurements that are this far apart.
+const GAP_US: u64 = 6_000_000;
 /// It does so no more once it used less than this over so long: far enough below, and long enough,
 /// that a build which waits for a disk stays.
 const CEASES_PERCENT: u32 = 30;
@@ -33,8 +46,19 @@ pub(crate) enum Load {
     Ordinary,
     /// It computes.
     Computes { percent: u32 },
-    /// It did until this measurement.
+    /// It would if the machine were less crowded.
+    Waits { percent: u32 },
+    /// It did either until this measurement.
     Ceased,
+}
+
+/// When a measurement is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    /// A clock that never goes backwards.
+    pub(crate) us: u64,
+    /// For how long one processor was idle since some moment, as the mean of all. None: unknown.
+    pub(crate) idle_us: Option<u64>,
 }
 
 /// What a job had used in all at one time.
@@ -42,6 +66,15 @@ pub(crate) enum Load {
 struct Sample {
     at_us: u64,
     ticks: u64,
+    /// As in [`Now`].
+    idle_us: Option<u64>,
+}
+
+/// Measurements in a row at which a member of a job was ready to run.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    first: Sample,
+    measurements: u32,
 }
 
 /// What one job used. A window is the time since the newest sample that is at least as old as the
@@ -50,23 +83,29 @@ struct Sample {
 struct Usage {
     /// From old to new, never empty, at most `SAMPLES_MAX`.
     samples: VecDeque<Sample>,
+    /// None: no member was at the last measurement.
+    ready: Option<Ready>,
+    /// When it was last found to wait.
+    waited_us: u64,
     load: Load,
 }
 
 impl Usage {
     /// A job that has used nothing yet.
     fn new(at_us: u64) -> Usage {
-        Usage { samples: VecDeque::from([Sample { at_us, ticks: 0 }]), load: Load::Ordinary }
+        let samples = VecDeque::from([Sample { at_us, ticks: 0, idle_us: None }]);
+        Usage { samples, ready: None, waited_us: 0, load: Load::Ordinary }
     }
 
     fn newest(&self) -> Sample {
         self.samples[self.samples.len() - 1]
     }
 
-    /// `ticks` more were used until `at_us`. `wants_more`: a member is ready to run at this moment.
-    fn add(&mut self, at_us: u64, ticks: u64, wants_more: bool, ticks_per_second: u64) {
-        let newest = self.newest();
-        self.samples.push_back(Sample { at_us, ticks: newest.ticks.saturating_add(ticks) });
+    /// `used` ticks more were used until now. `wants_more`: a member is ready to run.
+    fn add(&mut self, at: Now, used: u64, wants_more: bool, ticks_per_second: u64) {
+        let Now { us: at_us, idle_us } = at;
+        let ticks = self.newest().ticks.saturating_add(used);
+        self.samples.push_back(Sample { at_us, ticks, idle_us });
         while self.samples.len() > 1 && self.samples[1].at_us + COMPUTES_US <= at_us {
             self.samples.pop_front();
         }
@@ -75,12 +114,14 @@ impl Usage {
     }
 
     fn judge(&mut self, wants_more: bool, ticks_per_second: u64) {
+        let waits = self.waits(wants_more, ticks_per_second);
+        let waited = self.newest().at_us.saturating_sub(self.waited_us) < WAITED_US;
         let long = self.percent(COMPUTES_US, ticks_per_second);
         let rests = self.percent(CEASES_US, ticks_per_second).is_some_and(|p| p < CEASES_PERCENT);
         self.load = match (self.load, long) {
             // On a crowded machine one that computes gets little, because it computes: it is ready
             // to run all the same.
-            (Load::Computes { .. }, _) if rests && !wants_more => {
+            (Load::Computes { .. } | Load::Waits { .. }, _) if rests && !wants_more => {
                 // The windows begin again: what the job used before it ceased would make it compute
                 // again at once.
                 self.samples.drain(..self.samples.len() - 1);
@@ -92,8 +133,39 @@ impl Usage {
             (_, Some(percent)) if percent >= COMPUTES_PERCENT && !rests => {
                 Load::Computes { percent }
             }
-            _ => Load::Ordinary,
+            (Load::Waits { .. }, _) if !waited => {
+                self.samples.drain(..self.samples.len() - 1);
+                Load::Ceased
+            }
+            (Load::Waits { percent }, _) => Load::Waits { percent: waits.unwrap_or(percent) },
+            _ => waits.map_or(Load::Ordinary, |percent| Load::Waits { percent }),
         };
+    }
+
+    /// What a job used that was ready to run all the time on a crowded machine, once it was for
+    /// long enough; then its measurements begin again.
+    fn waits(&mut self, wants_more: bool, ticks_per_second: u64) -> Option<u32> {
+        let newest = self.newest();
+        let before = self.samples.iter().rev().nth(1).map_or(0, |sample| sample.at_us);
+        let is_known = newest.at_us - before <= GAP_US;
+        let known = self.ready.take().filter(|_| is_known);
+        if !wants_more {
+            return None;
+        }
+        let mut ready = known.unwrap_or(Ready { first: newest, measurements: 0 });
+        ready.measurements += 1;
+        let elapsed_us = newest.at_us - ready.first.at_us;
+        if ready.measurements < WAITS_MEASUREMENTS || elapsed_us < WAITS_US {
+            self.ready = Some(ready);
+            return None;
+        }
+        let idle_us = newest.idle_us?.saturating_sub(ready.first.idle_us?);
+        let used = percent(newest.ticks - ready.first.ticks, elapsed_us, ticks_per_second);
+        if idle_us > elapsed_us / 100 * CROWDED_IDLE_PERCENT || used < WAITS_PERCENT {
+            return None;
+        }
+        self.waited_us = newest.at_us;
+        Some(used)
     }
 
     /// What the job used over a window, in percent of one processor. None: it is too young.
@@ -141,7 +213,8 @@ impl Meter {
 
     /// Measures what was used since the last measurement; too soon after it, the next one does. The
     /// first one only remembers what was used before it.
-    pub(crate) fn measure(&mut self, table: &Table, now_us: u64) {
+    pub(crate) fn measure(&mut self, table: &Table, now: Now) {
+        let now_us = now.us;
         let is_due = |measured_us: u64| now_us.saturating_sub(measured_us) >= INTERVAL_MIN_US;
         if !self.measured_us.is_none_or(is_due) {
             return;
@@ -160,7 +233,7 @@ impl Meter {
         for (job, (used, wants_more)) in used_by {
             let usage = self.jobs.entry(job).or_insert_with(|| Usage::new(since_us));
             if self.measured_us.is_some() {
-                usage.add(now_us, used, wants_more, self.ticks_per_second);
+                usage.add(now, used, wants_more, self.ticks_per_second);
             }
         }
         self.processes = processes;
@@ -180,6 +253,16 @@ impl Meter {
         let used = cpu_ticks - before;
         let percent = percent(used, now_us - since_us, self.ticks_per_second);
         (Seen { started_ticks, cpu_ticks, percent }, used)
+    }
+
+    /// The job answers the person: that it was ready to run until now does not count.
+    pub(crate) fn begin_again(&mut self, job: Job) {
+        if let Some(usage) = self.jobs.get_mut(&job) {
+            usage.ready = None;
+            if let Load::Waits { .. } = usage.load {
+                usage.load = Load::Ordinary;
+            }
+        }
     }
 
     /// Of the job, as it was last measured.
@@ -204,6 +287,13 @@ mod tests {
         Process::new(1, 0).in_job(7, 8).job()
     }
 
+    impl Meter {
+        /// On a machine that is never idle.
+        fn busy(&mut self, table: &Table, us: u64) {
+            self.measure(table, Now { us, idle_us: Some(0) });
+        }
+    }
+
     /// A meter, and one process of a job whose ticks are told.
     struct Alone(Meter);
 
@@ -213,7 +303,7 @@ mod tests {
         }
 
         fn at(&mut self, us: u64, ticks: u64) -> Load {
-            self.0.measure(&Table::new([Process::new(1, 0).in_job(7, 8).used(ticks)]), us);
+            self.0.busy(&Table::new([Process::new(1, 0).in_job(7, 8).used(ticks)]), us);
             self.0.load(job())
         }
     }
@@ -239,7 +329,7 @@ mod tests {
         let mut meter = Meter::new(100);
         let mut at = |second: u64, ticks: u64, wants_processor: bool| {
             let process = Process::new(1, 0).in_job(7, 8).used(ticks);
-            meter.measure(&Table::new([Process { wants_processor, ..process }]), second * SECOND);
+            meter.busy(&Table::new([Process { wants_processor, ..process }]), second * SECOND);
             meter.load(job())
         };
         (0..6).for_each(|second| _ = at(second, second * 100, true));
@@ -248,6 +338,138 @@ mod tests {
             assert!(matches!(load, Load::Computes { .. }), "{second}: {load:?}");
         }
         assert_eq!(at(60, 560, false), Load::Ceased);
+    }
+
+    /// Of one that gets so much, on a machine that is idle for so much.
+    fn first_that_waits(
+        [percent, idle]: [u64; 2],
+        interval_ms: u64,
+        is_ready: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
+        let mut meter = Meter::new(100);
+        for step in 0..200 {
+            let now_ms = step * interval_ms;
+            let process = Process::new(1, 0).in_job(7, 8).used(now_ms * percent / 1000);
+            let process = Process { wants_processor: is_ready(step), ..process };
+            let now = Now { us: now_ms * 1000, idle_us: Some(now_ms * 10 * idle) };
+            meter.measure(&Table::new([process]), now);
+            match meter.load(job()) {
+                Load::Ordinary => {}
+                load => {
+                    assert_eq!(load, Load::Waits { percent: percent as u32 });
+                    return Some(now_ms);
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn one_that_is_always_ready_to_run_waits_for_a_crowded_machine() {
+        // The first measurement tells nothing of the time before it.
+        assert_eq!(first_that_waits([40, 0], 2000, |_| true), Some(32_000));
+        assert_eq!(first_that_waits([10, 0], 250, |_| true), Some(30_250));
+        assert_eq!(first_that_waits([79, 0], 6000, |_| true), Some(15 * 6000));
+        assert_eq!(first_that_waits([79, 0], 6001, |_| true), None, "too much is unknown");
+        assert_eq!(first_that_waits([40, 0], 2000, |step| step != 10), Some(52_000));
+        // Once in 30 s it was not, or it wakes only for the measurement.
+        assert_eq!(first_that_waits([79, 0], 2000, |step| step % 15 != 0), None);
+        assert_eq!(first_that_waits([9, 0], 2000, |_| true), None);
+        // It need not have waited: it was ready by chance.
+        assert_eq!(first_that_waits([79, 11], 2000, |_| true), None);
+        assert_eq!(first_that_waits([40, 10], 2000, |_| true), Some(32_000));
+    }
+
+    #[test]
+    fn one_that_was_ready_on_an_idle_machine_waits_once_it_is_crowded() {
+        let mut meter = Meter::new(100);
+        let mut idle_us = 0;
+        let found = (0..100).find(|second| {
+            let process = Process::new(1, 0).in_job(7, 8).used(second * 50);
+            let process = Process { wants_processor: true, ..process };
+            idle_us += if *second < 20 { SECOND / 5 } else { 0 };
+            let now = Now { us: second * SECOND, idle_us: Some(idle_us) };
+            meter.measure(&Table::new([process]), now);
+            meter.load(job()) != Load::Ordinary
+        });
+        // From second 1 to 31 the machine was idle for 12 %; what is measured begins again then.
+        assert_eq!(found, Some(62));
+        assert_eq!(meter.load(job()), Load::Waits { percent: 50 });
+    }
+
+    #[test]
+    fn one_that_waits_computes_or_ceases() {
+        let mut meter = Meter::new(100);
+        let mut ticks = 0;
+        let mut second = 0;
+        let mut run = |seconds: u64, percent: u64, wants_processor: bool| {
+            for _ in 0..seconds {
+                let process = Process::new(1, 0).in_job(7, 8).used(ticks);
+                let process = Process { wants_processor, ..process };
+                meter.busy(&Table::new([process]), second * SECOND);
+                (ticks, second) = (ticks + percent, second + 1);
+            }
+            meter.load(job())
+        };
+        assert_eq!(run(40, 40, true), Load::Waits { percent: 40 });
+        assert_eq!(run(2, 40, false), Load::Waits { percent: 40 });
+        assert_eq!(run(7, 100, true), Load::Computes { percent: 100 });
+        assert_eq!(run(3, 10, false), Load::Ceased);
+        assert_eq!(run(30, 40, true), Load::Ordinary, "from the beginning");
+        assert_eq!(run(2, 40, true), Load::Waits { percent: 40 });
+        assert_eq!(run(2, 10, false), Load::Ceased);
+    }
+
+    #[test]
+    fn nothing_waits_where_nobody_knows_how_idle_the_machine_is() {
+        let mut meter = Meter::new(100);
+        for second in 0..200 {
+            let process = Process::new(1, 0).in_job(7, 8).used(second * 50);
+            let process = Process { wants_processor: true, ..process };
+            let now = Now { us: second * SECOND, idle_us: None };
+            meter.measure(&Table::new([process]), now);
+            assert_eq!(meter.load(job()), Load::Ordinary, "{second}");
+        }
+    }
+
+    #[test]
+    fn one_that_waited_ceases_once_the_machine_is_no_longer_crowded() {
+        let mut meter = Meter::new(100);
+        let mut at = |second: u64, is_crowded: bool| {
+            let process = Process::new(1, 0).in_job(7, 8).used(second * 50);
+            let process = Process { wants_processor: true, ..process };
+            let idle_us = Some(if is_crowded { 0 } else { second * SECOND });
+            meter.measure(&Table::new([process]), Now { us: second * SECOND, idle_us });
+            meter.load(job())
+        };
+        (0..200).for_each(|second| _ = at(second, true));
+        // Found at the seconds 31, 62, and so on to 186.
+        for second in 200..301 {
+            assert_eq!(at(second, false), Load::Waits { percent: 50 }, "{second}");
+        }
+        let ceased = (301..400).find(|&second| at(second, false) == Load::Ceased);
+        assert_eq!(ceased, Some(306));
+        assert_eq!(at(307, false), Load::Ordinary);
+    }
+
+    #[test]
+    fn one_that_answered_waits_only_from_then_on() {
+        let mut meter = Meter::new(100);
+        let mut found = None;
+        for second in 0..100 {
+            let process = Process::new(1, 0).in_job(7, 8).used(second * 50);
+            meter
+                .busy(&Table::new([Process { wants_processor: true, ..process }]), second * SECOND);
+            match meter.load(job()) {
+                Load::Waits { .. } if second > 50 => found = found.or(Some(second)),
+                _ => {}
+            }
+            if second <= 50 {
+                meter.begin_again(job());
+                assert_eq!(meter.load(job()), Load::Ordinary);
+            }
+        }
+        assert_eq!(found, Some(81));
     }
 
     #[test]
@@ -344,7 +566,7 @@ mod tests {
             let make = Process::new(1, 0).in_job(7, 8).used(3);
             let table = Table::new(compilers.chain([make]));
             assert_eq!(meter.load(job()), Load::Ordinary);
-            meter.measure(&table, u64::from(second) * SECOND);
+            meter.busy(&table, u64::from(second) * SECOND);
         }
         assert_eq!(meter.load(job()), Load::Computes { percent: 160 });
     }
@@ -353,13 +575,13 @@ mod tests {
     fn a_member_that_ends_takes_nothing_away_from_the_others() {
         let mut meter = Meter::new(100);
         let member = |pid, ticks| Process::new(pid, 0).in_job(7, 8).used(ticks);
-        meter.measure(&Table::new([member(1, 500), member(2, 90_000)]), 0);
+        meter.busy(&Table::new([member(1, 500), member(2, 90_000)]), 0);
         // The sum of their ticks falls from 90 500 to 1000.
-        meter.measure(&Table::new([member(1, 1000)]), 5 * SECOND);
+        meter.busy(&Table::new([member(1, 1000)]), 5 * SECOND);
         assert_eq!(meter.load(job()), Load::Computes { percent: 100 });
         // A process's own ticks go backwards: nothing is counted, and nothing twice.
-        meter.measure(&Table::new([member(1, 900)]), 6 * SECOND);
-        meter.measure(&Table::new([member(1, 1000)]), 7 * SECOND);
+        meter.busy(&Table::new([member(1, 900)]), 6 * SECOND);
+        meter.busy(&Table::new([member(1, 1000)]), 7 * SECOND);
         assert_eq!(meter.load(job()), Load::Ceased);
     }
 
@@ -369,11 +591,11 @@ mod tests {
         let member = |started, ticks| {
             Table::new([Process::new(1, 0).in_job(7, 8).started(started).used(ticks)])
         };
-        meter.measure(&member(1, 100), 0);
+        meter.busy(&member(1, 100), 0);
         // Since it started, and not the difference of both.
-        meter.measure(&member(2, 90), SECOND);
+        meter.busy(&member(2, 90), SECOND);
         assert_eq!(meter.percent(1), 90);
-        meter.measure(&member(3, 110), 2 * SECOND);
+        meter.busy(&member(3, 110), 2 * SECOND);
         assert_eq!(meter.percent(1), 110);
     }
 
@@ -382,7 +604,7 @@ mod tests {
         let mut alone = Alone::new();
         (0..6).for_each(|second| _ = alone.at(second * SECOND, second * 100));
         assert_ne!(alone.0.load(job()), Load::Ordinary);
-        alone.0.measure(&Table::new([]), 6 * SECOND);
+        alone.0.busy(&Table::new([]), 6 * SECOND);
         assert!(alone.0.jobs.is_empty() && alone.0.processes.is_empty());
         assert_eq!(alone.at(7 * SECOND, 700), Load::Ordinary);
     }
@@ -405,8 +627,8 @@ mod tests {
     fn a_process_that_changes_its_job_is_counted_once() {
         let mut meter = Meter::new(100);
         let child = |group, ticks| Table::new([Process::new(1, 0).in_job(7, group).used(ticks)]);
-        meter.measure(&child(7, 1000), 0);
-        (1..=5).for_each(|second| meter.measure(&child(8, 1000 + second * 90), second * SECOND));
+        meter.busy(&child(7, 1000), 0);
+        (1..=5).for_each(|second| meter.busy(&child(8, 1000 + second * 90), second * SECOND));
         assert_eq!(meter.load(job()), Load::Computes { percent: 90 });
         assert_eq!(meter.jobs.len(), 1);
     }

@@ -50,6 +50,12 @@ pub enum Reason {
         /// What the whole job used over the longer window of hogs.rs: 100 is one processor.
         percent: u32,
     },
+    /// Its job was ready to run all the time, and the crowded machine gave it less than `Computes`
+    /// takes.
+    Waits {
+        /// What the whole job used in that time: 100 is one processor.
+        percent: u32,
+    },
     /// Its job has just ended to compute.
     ComputesNoMore,
     /// Memory is short, and its job has much of it.
@@ -73,6 +79,10 @@ impl fmt::Display for Reason {
             Reason::Computes { percent } => {
                 let seconds = hogs::COMPUTES_US / SECOND_US;
                 write!(f, "has used {percent} % of a processor for {seconds} s")
+            }
+            Reason::Waits { percent } => {
+                let seconds = hogs::WAITS_US / SECOND_US;
+                write!(f, "was ready to run for {seconds} s, with {percent} % of a processor")
             }
             Reason::ComputesNoMore => {
                 let seconds = hogs::CEASES_US / SECOND_US;
@@ -101,6 +111,9 @@ pub struct Input<'a> {
     pub memory: Option<Memory>,
     /// A clock that never goes backwards.
     pub now_us: u64,
+    /// For how long one processor was idle since some moment, as the mean of all of the machine's.
+    /// None: unknown, and nothing is found by it.
+    pub idle_us: Option<u64>,
 }
 
 #[cfg(test)]
@@ -116,6 +129,7 @@ mod tests {
             (Reason::ForegroundOfTyped, "the foreground job of the terminal that is typed into"),
             (Reason::Other, "other"),
             (Reason::Computes { percent: 187 }, "has used 187 % of a processor for 5 s"),
+            (Reason::Waits { percent: 43 }, "was ready to run for 30 s, with 43 % of a processor"),
             (Reason::ComputesNoMore, "has used little of a processor for 2 s"),
             (
                 Reason::TakesMemory { percent: 38 },
@@ -162,6 +176,7 @@ mod tests {
                 typed: Some(20),
                 memory: None,
                 now_us,
+                idle_us: None,
             })
         };
         let groups: Vec<_> =

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::chain::chain;
-use crate::hogs::{Load, Meter};
+use crate::hogs::{Load, Meter, Now};
 use crate::memory::Holds;
 use crate::table::{Job, Process, Table};
 use crate::{Group, Input, Reason};
@@ -88,7 +88,8 @@ impl Plan {
     /// before their children. The caller moves them before it reads the next table, about once a
     /// second and at once if another window is typed into.
     pub fn update(&mut self, input: &Input) -> Vec<Move> {
-        self.meter.measure(input.table, input.now_us);
+        let now = Now { us: input.now_us, idle_us: input.idle_us };
+        self.meter.measure(input.table, now);
         self.holds.measure(input.table, input.memory);
         let rules = Rules::new(input, &self.meter, &self.holds);
         let mut processes: Vec<&Process> = input.table.iter().collect();
@@ -115,6 +116,8 @@ impl Plan {
             places.insert(pid, Place { started_ticks, name, group, reason, standing });
         }
         self.places = places;
+        let exempt = rules.exempt;
+        exempt.into_iter().for_each(|job| self.meter.begin_again(job));
         moves
     }
 
@@ -219,12 +222,11 @@ impl Rules<'_> {
             return (Group::Computes, Reason::TakesMemory { percent });
         }
         let load = if self.exempt.contains(&job) { Load::Ordinary } else { self.meter.load(job) };
+        // The echo of a terminal must not wait behind the compilers that it shows.
+        let computes = if self.watched.contains(&job) { Group::Rest } else { Group::Computes };
         match (self.chain.get(&process.pid), load) {
-            // The echo of a terminal must not wait behind the compilers that it shows.
-            (_, Load::Computes { percent }) if self.watched.contains(&job) => {
-                (Group::Rest, Reason::Computes { percent })
-            }
-            (_, Load::Computes { percent }) => (Group::Computes, Reason::Computes { percent }),
+            (_, Load::Computes { percent }) => (computes, Reason::Computes { percent }),
+            (_, Load::Waits { percent }) => (computes, Reason::Waits { percent }),
             (Some(_), Load::Ceased) => (Group::Answers, Reason::ComputesNoMore),
             (None, Load::Ceased) => (Group::Rest, Reason::ComputesNoMore),
             (Some(&reason), Load::Ordinary) => (Group::Answers, reason),
@@ -296,6 +298,7 @@ mod tests {
                     page_bytes: 1,
                 }),
                 now_us: self.now_us,
+                idle_us: Some(0),
             });
             for step in &moves {
                 let process = table.get(step.pid).expect("a process of the table");
@@ -553,6 +556,21 @@ mod tests {
         session.processes.push(Process::new(50, EDITOR).in_job(EDITOR, EDITOR));
         assert_eq!(session.update(), [(EDITOR, Rest, Other), (50, Rest, Other)]);
         assert_eq!(session.update(), []);
+    }
+
+    #[test]
+    fn on_a_crowded_machine_what_is_always_ready_to_run_computes() {
+        let mut session = Session::new();
+        for pid in [MAKE, EDITOR] {
+            session.process(pid).wants_processor = true;
+        }
+        let moves = session.run(60, &[(MAKE, 30), (EDITOR, 20)]);
+        let waits = |percent| Reason::Waits { percent };
+        let expected =
+            [(MAKE, Rest, waits(30)), (COMPILER, Rest, waits(30)), (EDITOR, Computes, waits(20))];
+        assert_eq!(moves, expected, "the terminal shows its foreground job");
+        session.typed = Some(EDITOR);
+        assert!(session.update().contains(&(EDITOR, Answers, Typed)));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The processes of a session at one moment. Beside the path: from /proc/PID/stat, to plan.rs.
 //! Knows the kernel's text; never a file.
 
+use std::collections::HashSet;
+
 /// The process group and session by which a shell's job control knows a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
@@ -116,6 +118,25 @@ impl Table {
     /// All processes, by rising number.
     pub fn iter(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter()
+    }
+
+    /// Whether this process, or an ancestor of it within its job, is one of these: a browser's
+    /// content processes are of the browser, and a terminal's programs are not of the terminal.
+    pub fn is_part_of(&self, pid: u32, these: &HashSet<u32>) -> bool {
+        let job = self.get(pid).map(Process::job);
+        let mut next = Some(pid);
+        // What was read while processes ended may tell of a cycle.
+        for _ in 0..self.len() {
+            let Some(process) = next.and_then(|pid| self.get(pid)) else { return false };
+            if Some(process.job()) != job {
+                return false;
+            }
+            if these.contains(&process.pid) {
+                return true;
+            }
+            next = Some(process.parent);
+        }
+        false
     }
 
     /// How many there are.
@@ -255,6 +276,29 @@ mod tests {
         for text in ["", "(", ")", ")(", "()", "x (a) S 1", "1 (a)", "-1 (a) S 1 1 1 0 -1"] {
             assert_eq!(Process::parse(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_browsers_processes_are_part_of_it_and_a_terminals_programs_are_not() {
+        let table = Table::new([
+            Process::new(1, 0).in_job(1, 1),
+            Process::new(2, 1).in_job(1, 2),
+            Process::new(3, 2).in_job(1, 2),
+            Process::new(4, 3).in_job(1, 2),
+            Process::new(5, 2).in_job(1, 5),
+            Process::new(6, 5).in_job(1, 2),
+            Process::new(7, 8).in_job(1, 7),
+            Process::new(8, 7).in_job(1, 7),
+        ]);
+        let part_of = |these: &[u32]| -> Vec<u32> {
+            let these = these.iter().copied().collect();
+            (0..10).filter(|&pid| table.is_part_of(pid, &these)).collect()
+        };
+        assert_eq!(part_of(&[2]), [2, 3, 4], "6 is of its job by a parent that is not");
+        assert_eq!(part_of(&[1]), [1]);
+        assert_eq!(part_of(&[4, 5, 99]), [4, 5]);
+        assert_eq!(part_of(&[7]), [7, 8]);
+        assert_eq!(part_of(&[9]), []);
     }
 
     #[test]

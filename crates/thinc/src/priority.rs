@@ -9,10 +9,11 @@ mod processes;
 pub(crate) mod status;
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hasher as _};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use thinc_priority::{Group, Input, Memory, Move, Plan, Reason};
+use thinc_priority::{Group, Input, Memory, Move, Plan, Reason, Table};
 use thinc_session_server::{NEWS_BYTES_MAX, SessionNews};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStdout;
@@ -29,11 +30,14 @@ use prefetch::{Prefetch, machine};
 use processes::Processes;
 use status::{Moved, Waits};
 
-/// While a person is there; what computes is found after 5 s (thinc-priority).
-const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+/// While a person is there, and up to `MEASURE_SPREAD_MS` more: what computes is found after 5 s
+/// (thinc-priority). Intervals differ, so that no program is in step with them.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(1);
+const MEASURE_SPREAD_MS: u64 = 2000;
 /// Well within the 10 s for which the login process lets threads be real-time, and in which it
-/// measures memory once: each question wakes four threads. With each second table.
-const ASK_INTERVAL: Duration = Duration::from_secs(4);
+/// measures memory once: each question wakes four threads. With the first table after it, so 3 s
+/// later at most.
+const ASK_INTERVAL: Duration = Duration::from_secs(3);
 /// At first with each table: an X server that has read no input has no thread to be real-time.
 const ASKED_AT_ONCE: u32 = 5;
 /// A session that nobody has opened so long after its process has started goes behind others.
@@ -82,6 +86,8 @@ pub(crate) struct Priority {
     was_typed: HashSet<u32>,
     measured_at: Option<Instant>,
     measure_at: Option<Instant>,
+    /// How many were made, wrapping.
+    measurements: u32,
     /// When the login process is asked about memory and real-time threads again; `None`: with the
     /// next table.
     ask_at: Option<Instant>,
@@ -115,6 +121,7 @@ impl Default for Priority {
             was_typed: HashSet::new(),
             measured_at: None,
             measure_at: None,
+            measurements: 0,
             ask_at: None,
             asked: 0,
             began: Instant::now(),
@@ -268,12 +275,13 @@ impl Priority {
             typed: self.typed,
             memory,
             now_us: self.began.elapsed().as_micros() as u64,
+            idle_us: processes::idle_us(),
         });
         self.bring_back();
         // What a person waits for first.
         moves.sort_by_key(|one| one.to != Group::Answers);
         for one in moves {
-            self.carry_out(one);
+            self.carry_out(one, &table);
         }
         let now = Instant::now();
         if self.ask_at.is_none_or(|at| at <= now) {
@@ -284,10 +292,12 @@ impl Priority {
         }
         self.waits.measure(self.plan.placed().filter(|placed| placed.group == Group::Answers));
         self.measured_at = Some(Instant::now());
-        self.measure_at = self.measured_at.map(|at| at + MEASURE_INTERVAL);
+        self.measurements = self.measurements.wrapping_add(1);
+        let interval = interval(self.measurements);
+        self.measure_at = self.measured_at.map(|at| at + interval);
     }
 
-    /// What answers by the last table, which is 2 s old at most: the next one may be due only after
+    /// What answers by the last table, which is 3 s old at most: the next one may be due only after
     /// the key.
     fn bring_back(&mut self) {
         let answering = self.plan.answering();
@@ -297,11 +307,12 @@ impl Priority {
         }
     }
 
-    fn carry_out(&mut self, one: Move) {
+    fn carry_out(&mut self, one: Move, table: &Table) {
         let is_all = self.groups.moves_all();
-        // A program with windows would stay nice when it is typed into again, where the kernel does
-        // not let a user take that back.
-        if !is_all && one.to == Group::Computes && self.was_typed.contains(&one.pid) {
+        // A program with windows, and what draws them, would stay nice when it is typed into again,
+        // where the kernel does not let a user take that back.
+        let would_stay = !is_all && one.to == Group::Computes;
+        if would_stay && table.is_part_of(one.pid, &self.was_typed) {
             return self.plan.refused(one.pid);
         }
         let error = self.groups.move_to(&one).and_then(Result::err);
@@ -313,7 +324,10 @@ impl Priority {
             }
         }
         let is_shown = match one.reason {
-            Reason::Computes { .. } | Reason::ComputesNoMore | Reason::TakesMemory { .. } => true,
+            Reason::Computes { .. }
+            | Reason::Waits { .. }
+            | Reason::ComputesNoMore
+            | Reason::TakesMemory { .. } => true,
             Reason::Server | Reason::Other => false,
             _ => is_all,
         };
@@ -377,6 +391,13 @@ impl Priority {
     }
 }
 
+/// From this measurement to the next one, as if by chance.
+fn interval(measurement: u32) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u32(measurement);
+    MEASURE_INTERVAL + Duration::from_millis(hasher.finish() % MEASURE_SPREAD_MS)
+}
+
 async fn next(news: &mut Option<mpsc::Receiver<SessionNews>>) -> SessionNews {
     if let Some(receiver) = news {
         if let Some(one) = receiver.recv().await {
@@ -389,9 +410,30 @@ async fn next(news: &mut Option<mpsc::Receiver<SessionNews>>) -> SessionNews {
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{Pid, getpriority_process};
+    use std::os::unix::process::CommandExt as _;
+
+    use rustix::process::{Pid, Signal, getpriority_process, kill_process_group};
 
     use super::*;
+
+    #[test]
+    fn no_program_is_in_step_with_the_measurements() {
+        // In ms: how long a program's period is, of which it works for one half; and its start.
+        let periods = [500, 1000, 2000, 2012, 4000];
+        let starts = |period: u64| (0..4).map(move |quarter| (period, quarter * period / 4));
+        for (period, start) in periods.into_iter().flat_map(starts) {
+            let (mut at, mut in_a_row, mut found) = (start, 0, 0);
+            for measurement in 0..100_000 {
+                at += interval(measurement).as_millis() as u64;
+                in_a_row = if at % period < period / 2 { in_a_row + 1 } else { 0 };
+                if in_a_row == 15 {
+                    (in_a_row, found) = (0, found + 1);
+                }
+            }
+            // By chance 1.5 times.
+            assert!(found <= 8, "{period} ms from {start} ms on: {found} times 15 in a row");
+        }
+    }
 
     #[test]
     fn what_is_typed_into_counts_once_somebody_is_there() {
@@ -414,25 +456,40 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_a_program_that_was_typed_into_is_spared() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let nice = || getpriority_process(Pid::from_raw(child.id().cast_signed())).unwrap();
+    fn without_groups_a_program_that_was_typed_into_is_spared_with_its_children() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 1000; exit"])
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let parent = Pid::from_child(&shell);
+        let (table, child) = loop {
+            let table = Processes::default().table();
+            let child = table.iter().find(|one| one.parent == shell.id() && one.name == "sleep");
+            if let Some(pid) = child.map(|child| child.pid) {
+                break (table, pid);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let nice = || getpriority_process(Pid::from_raw(child.cast_signed())).unwrap();
         let before = nice();
         let computes = Move {
-            pid: child.id(),
-            started_ticks: 1,
+            pid: child,
+            started_ticks: table.get(child).unwrap().started_ticks,
             name: "sleep".to_owned(),
             to: Group::Computes,
             reason: Reason::Computes { percent: 90 },
         };
         let mut priority = Priority::open(Switch::On, None);
-        priority.was_typed.insert(child.id());
-        priority.carry_out(computes.clone());
-        assert_eq!((nice(), priority.moved.len()), (before, 0));
-        priority.was_typed.clear();
-        priority.carry_out(computes);
+        for typed in [child, shell.id()] {
+            priority.was_typed = HashSet::from([typed]);
+            priority.carry_out(computes.clone(), &table);
+            assert_eq!((nice(), priority.moved.len()), (before, 0));
+        }
+        priority.was_typed = HashSet::from([std::process::id()]);
+        priority.carry_out(computes, &table);
         assert_eq!((nice(), priority.moved.len()), (19, 1));
-        child.kill().unwrap();
-        child.wait().unwrap();
+        kill_process_group(parent, Signal::KILL).unwrap();
+        shell.wait().unwrap();
     }
 }

@@ -15,7 +15,7 @@ pub(super) const TICKS_PER_SECOND: u64 = 100;
 const ASK_AGAIN: u32 = 16;
 
 /// What was found, so that the next table costs little: on a server of many people nearly all
-/// processes are others', and each of their desktops reads a table every 2 s.
+/// processes are others', and each of their desktops reads a table about every 2 s.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     /// Of other users, in the newest table.
@@ -96,9 +96,47 @@ pub(super) fn waited_ns(pid: u32) -> Option<u64> {
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// For how long a processor of this machine was idle since it started, in microseconds, as the mean
+/// of all. None where the kernel does not tell.
+pub(super) fn idle_us() -> Option<u64> {
+    idle_of(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// The same by the text of proc_stat(5). A processor whose programs wait for a disk is idle too: it
+/// would run others.
+fn idle_of(stat: &str) -> Option<u64> {
+    let (mut ticks, mut processors) = (0, 0);
+    for line in stat.lines().filter_map(|line| line.strip_prefix("cpu")) {
+        let mut fields = line.split_ascii_whitespace();
+        // The first line is of all of them, and its times begin at once.
+        if line.starts_with(' ') || fields.next().is_none() {
+            continue;
+        }
+        let mut time = fields.skip(3).map(str::parse::<u64>);
+        let (idle, waits) = (time.next()?.ok()?, time.next()?.ok()?);
+        ticks = idle.checked_add(waits)?.checked_add(ticks)?;
+        processors += 1;
+    }
+    ticks.checked_mul(1_000_000 / TICKS_PER_SECOND)?.checked_div(processors)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_processor_that_waits_for_a_disk_is_idle() {
+        let stat = "cpu  11 12 13 999 999 16 17 18 0 0\ncpu0 1 2 3 100 20 6 7 8 0 0\n\
+                    cpu3 1 2 3 200 40 6 7 8 0 0\nintr 5 6\nctxt 7\n";
+        assert_eq!(idle_of(stat), Some(1_800_000));
+        assert!(idle_us().is_some());
+        for stat in ["", "cpu  1 2 3 4 5 6\n", "cpu0 1 2 3 4\n", "cpu0 1 2 3 x 5\n", "cpufreq 1\n"]
+        {
+            assert_eq!(idle_of(stat), None, "{stat:?}");
+        }
+        let largest = format!("cpu0 1 2 3 {} 1 2\n", u64::MAX);
+        assert_eq!(idle_of(&largest), None);
+    }
 
     #[test]
     fn only_descendants_are_of_the_session_and_a_cycle_ends() {
