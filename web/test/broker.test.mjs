@@ -5,12 +5,13 @@
 // browser.test.mjs needs.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { barriers, logIn, PASSWORD, shown, skip, start } from "./broker.mjs";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { Firefox } from "./firefox.mjs";
 import { LinkProxy } from "./proxy.mjs";
@@ -488,7 +489,7 @@ test("a guest without an account sees a desktop, and types when its owner lets t
 test("a person waits in line while memory is short, through a restart, and works", async (t) => {
   // The broker reads the kernel's figures here.
   const pressures = mkdtempSync(join(tmpdir(), "thinc-web-pressure-"));
-  t.after(() => rmSync(pressures, { recursive: true, force: true }));
+  t.after(() => removeFolder(pressures));
   const write = (name, text) => {
     // A reader finds the old text or the new one.
     writeFileSync(join(pressures, "new"), text);

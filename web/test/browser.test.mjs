@@ -6,12 +6,13 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { Fingers } from "./fingers.mjs";
 import { screenshotWithoutStatus } from "./opened.mjs";
@@ -33,7 +34,7 @@ async function opened(
   { query = "", tab = { viewport: { width: 640, height: 480 } }, proxied = false } = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const session = await Session.inTerminal(script, out);
   t.after(() => session.stop());

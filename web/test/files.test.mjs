@@ -12,13 +12,13 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { barriers } from "./broker.mjs";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
@@ -485,7 +485,7 @@ test("folders are saved where the browser lets a person choose one", async (t) =
 /** A folder with files that differ, below a folder of its own. */
 function tree(t) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-files-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const files = new Map([
     ["photos/a.jpg", randomBytes(150_000)],
     ["photos/2026/b c.jpg", randomBytes(3)],

@@ -3,10 +3,11 @@
 // Needs what that needs, and firefox-esr.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { draw, FakeSession, message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { dispatch, modifierCases, PLATFORMS, received } from "./modifiers.mjs";
@@ -18,7 +19,7 @@ const [SHIFT, ENTER] = ["\ue008", "\ue007"];
 
 test("typing and pixels in Firefox", { timeout: 240_000 }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const session = await Session.inTerminal('cat > "$1"', out);
   t.after(() => session.stop());
@@ -64,7 +65,7 @@ test("touches in Firefox, and a session process that is killed during typing", {
   timeout: 240_000,
 }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const script = 'stty raw -echo; printf "\\033[?1002h\\033[?1006h\\033[6n"; cat -u > "$1"';
   const session = await Session.inTerminal(script, out);

@@ -6,10 +6,11 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { before, test as nodeTest } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { dispatch, modifierCases, PLATFORMS, received } from "./modifiers.mjs";
@@ -330,7 +331,7 @@ for (const [name, [keys, wanted]] of Object.entries(MATRIX)) {
   for (const query of [`?layout=${name}`, "?layout=session"]) {
     test(`a program reads what a ${name} keyboard writes, ${query}`, async (t) => {
       const folder = mkdtempSync(join(tmpdir(), "thinc-web-keys-"));
-      t.after(() => rmSync(folder, { recursive: true, force: true }));
+      t.after(() => removeFolder(folder));
       const out = join(folder, "out");
       const session = await Session.inTerminal('cat > "$1"', out);
       t.after(() => session.stop());

@@ -5,10 +5,11 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test as nodeTest } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
@@ -254,7 +255,7 @@ test("a browser without audio answers that it gives none", async (t) => {
 /** A session in which a program records; with its file. */
 async function recording(t) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const file = join(folder, "recorded");
   const record = "exec parec --raw --format=s16le --rate=48000 --channels=1 --latency-msec=20";
   const session = await Session.start(["sh", "-c", `${record} > "$1"`, "sh", file]);
@@ -287,7 +288,7 @@ test("a program of a session records what Firefox's microphone hears", async (t)
   const { session, file } = await recording(t);
   // Firefox runs no audio without a device that plays it: another session's.
   const device = join(mkdtempSync(join(tmpdir(), "thinc-web-out-")), "server");
-  t.after(() => rmSync(dirname(device), { recursive: true, force: true }));
+  t.after(() => removeFolder(dirname(device)));
   const tell = 'printf "%s" "$PULSE_SERVER" > "$1.new"; mv "$1.new" "$1"; exec sleep infinity';
   const other = await Session.start(["sh", "-c", tell, "sh", device]);
   t.after(() => other.stop());

@@ -5,11 +5,12 @@
 // GTK for Python.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { fileURLToPath } from "node:url";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { openPage } from "./opened.mjs";
@@ -258,7 +259,7 @@ test("a stroke ends with the page's focus, and goes on with the next press only"
 
 test("a program of GTK sees the pen of a page, until its tab is closed", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-pen-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const program = fileURLToPath(new URL("../../tests/gtk_drawing.py", import.meta.url));
   const session = await Session.start(["/usr/bin/python3", program, out], { size: "640x480" });

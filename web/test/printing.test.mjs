@@ -9,12 +9,13 @@ import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { promisify } from "node:util";
 import { barriers } from "./broker.mjs";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
@@ -446,7 +447,7 @@ test("an address can say that nothing is printed", async (t) => {
 /** A session whose command tells its environment; `lp` and `lpstat` as programs there run them. */
 async function printingSession(t) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-printing-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const path = join(folder, "environment");
   const script = 'env > "$1.new"; mv "$1.new" "$1"; exec sleep infinity';
   const session = await Session.start(["sh", "-c", script, "sh", path]);

@@ -5,10 +5,11 @@
 // xterm.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
@@ -21,7 +22,7 @@ const browser = chromiumForTests("--enable-unsafe-swiftshader");
 /** A session whose terminal writes each line that it reads to a file. */
 async function opened(t) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const session = await Session.inTerminal(
     ': > "$1"; while read -r line; do echo "$line" >> "$1"; done',

@@ -6,11 +6,12 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
+import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { Firefox } from "./firefox.mjs";
 import { assertSamePixels } from "./png.mjs";
@@ -30,7 +31,7 @@ const ECHO = 'seq 400; cat -u > "$1"';
  */
 async function started(t, { script = QUIET, ...options } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  t.after(() => removeFolder(folder));
   const out = join(folder, "out");
   const session = await Session.inTerminal(script, out, options);
   t.after(() => session.stop());

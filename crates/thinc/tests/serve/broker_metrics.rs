@@ -231,7 +231,9 @@ fn figures_follow_what_people_do_and_name_nobody() {
 #[test]
 fn one_session_has_figures_of_its_own() {
     let session = Session::start(&["--metrics", "127.0.0.1:0"]);
-    session.viewer().wait_complete();
+    // One that leaves at once may take its acknowledgements with it.
+    let mut viewer = session.viewer();
+    viewer.wait_complete();
     let told = "figures for monitoring: http://";
     let address: SocketAddr = wait_until("the port for figures", || {
         let log = session.environment.log(&session.name, "session.log");
