@@ -138,7 +138,15 @@ impl Stream {
     }
 
     /// The next frame, as a viewer takes it: after an error a keyframe. What is shown is right.
+    /// Frames come at their own rate, and the graphics processor keeps up.
     fn next(&mut self, decoding: &mut VideoDecoding) -> Decoded {
+        let decoded = self.show(decoding);
+        keep_up(decoding);
+        decoded
+    }
+
+    /// The same, while the graphics processor may still be behind.
+    fn show(&mut self, decoding: &mut VideoDecoding) -> Decoded {
         let keyframe = std::mem::take(&mut self.needs_keyframe);
         let unit = self.unit(keyframe);
         let (mut here, mut there) = (Planes::new(), Planes::new());
@@ -155,12 +163,6 @@ impl Stream {
                 self.needs_keyframe = true;
             }
             Decoded::Refused => panic!("frame {} of {:?} is refused", self.time, self.size),
-        }
-        // Frames come at their own rate, and the graphics processor keeps up.
-        let until = Instant::now() + LONG;
-        while decoding.is_hardware_behind() {
-            assert!(Instant::now() < until, "the graphics processor does not keep up");
-            std::thread::yield_now();
         }
         decoded
     }
@@ -186,6 +188,15 @@ impl Stream {
 
 fn decoding(choice: DecoderChoice, hardware: &Path) -> VideoDecoding {
     VideoDecoding::with(Path::new(VIEWER), choice, Some(hardware.to_owned()))
+}
+
+/// Waits until the graphics processor has decoded all that it got.
+fn keep_up(decoding: &VideoDecoding) {
+    let until = Instant::now() + LONG;
+    while decoding.is_hardware_behind() {
+        assert!(Instant::now() < until, "the graphics processor does not keep up");
+        std::thread::yield_now();
+    }
 }
 
 fn process(decoding: &VideoDecoding) -> Pid {
@@ -396,6 +407,7 @@ fn one_wrong_bit_in_the_trial_is_enough() {
     let folder = Folder::new();
     // The first frame comes before the process is ready, and is not compared.
     let last = 1 + TRIED;
+    let begun = folder.0.join("begun");
     let mut twin = Stream::new(1, SMALL);
     let mut frames: Vec<Planes> = Vec::new();
     for frame in 1..=last {
@@ -406,11 +418,13 @@ fn one_wrong_bit_in_the_trial_is_enough() {
     let program = folder.program(
         "from-files",
         &format!(
-            "printf '\\004stub: a test' >&0\nframe=0\n\
+            "n=0; until [ -e '{}' ] || [ $((n += 1)) -gt 6000 ]; do sleep 0.01; done\n\
+             printf '\\004stub: a test' >&0\nframe=0\n\
              while kind=$(dd bs=34 count=1 2>/dev/null | od -An -tu1 -N1); [ \"$kind\" ]; do\n\
              case $kind in *2) continue;; *1) frame=$((frame + 1))\n\
              dd if='{}'/$frame of=/dev/stdout conv=notrunc 2>/dev/null;; esac\n\
              printf '\\001\\000\\000\\000\\000\\000' >&0\ndone",
+            begun.display(),
             folder.0.display()
         ),
     );
@@ -424,7 +438,11 @@ fn one_wrong_bit_in_the_trial_is_enough() {
         }
         let mut decoding = decoding(DecoderChoice::Hardware, &program);
         let mut stream = Stream::new(1, SMALL);
-        for _ in 0..last {
+        let _ = std::fs::remove_file(&begun);
+        assert_eq!(stream.show(&mut decoding), Decoded::Frame);
+        std::fs::write(&begun, "").unwrap();
+        keep_up(&decoding);
+        for _ in 1..last {
             assert_eq!(stream.next(&mut decoding), Decoded::Frame);
             assert_eq!(decoding.report().decoder.as_deref(), Some("openh264"));
         }
