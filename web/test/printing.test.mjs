@@ -543,6 +543,22 @@ test("Firefox prints what lp prints in a session", async (t) => {
   await printer.ended(job);
 });
 
+/**
+ * Debian's first update against CVE-2025-58436, with which GTK asks every print server for its
+ * printers in a loop without an end (https://github.com/OpenPrinting/cups/issues/1429).
+ */
+const LIBCUPS_THAT_HANGS_GTK = "2.4.2-3+deb12u10";
+
+/** Empty where libcups is no package of Debian. */
+function libcupsVersion() {
+  try {
+    const query = ["--show", `--showformat=\${Version}`, "libcups2"];
+    return execFileSync("dpkg-query", query, { encoding: "utf8", stdio: "pipe" });
+  } catch {
+    return "";
+  }
+}
+
 test("LibreOffice and Chromium in a session print to the page", async (t) => {
   const printer = await printingSession(t);
   const page = await openTabOf(t, printer.session);
@@ -555,10 +571,15 @@ test("LibreOffice and Chromium in a session print to the page", async (t) => {
   writeFileSync(invoice, `<title>Invoice</title><p>42</p><script>${script}</script>`);
   const kiosk = ["--no-sandbox", "--no-first-run", "--kiosk-printing"];
   const folder = `--user-data-dir=${printer.folder}/chromium`;
-  for (const [number, title, name, ...words] of [
+  const programs = [
     [1, "report", "soffice", ...office],
     [2, "Invoice", "chromium", ...kiosk, folder, `file://${invoice}`],
-  ]) {
+  ];
+  if (libcupsVersion() === LIBCUPS_THAT_HANGS_GTK) {
+    t.diagnostic(`Chromium prints by GTK, which hangs with libcups2 ${LIBCUPS_THAT_HANGS_GTK}`);
+    programs.pop();
+  }
+  for (const [number, title, name, ...words] of programs) {
     const program = printer.program(name, ...words);
     await asks(page, title);
     await asks(page, "(1 page, ");
