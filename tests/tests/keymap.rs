@@ -270,7 +270,7 @@ fn a_restarted_session_process_leaves_nothing_of_a_viewer_behind() -> Outcome {
     Command::new("kill").args(["-KILL", &session]).status()?;
     desk.wait_for_names(["us,ru", "", ""])?;
     assert_eq!((desk.keysym(117)?, desk.keycodes_of(SNOWMAN)?), (PRIOR, 0));
-    // What is typed while the viewer connects again is lost.
+    // The new process gets nothing of what was typed before the viewer has connected to it.
     desk.desktop.viewer.say("wait-connection 2")?;
     desk.types("zy☃")
 }

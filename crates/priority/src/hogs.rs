@@ -121,25 +121,24 @@ impl Usage {
         self.load = match (self.load, long) {
             // On a crowded machine one that computes gets little, because it computes: it is ready
             // to run all the same.
-            (Load::Computes { .. } | Load::Waits { .. }, _) if rests && !wants_more => {
-                // The windows begin again: what the job used before it ceased would make it compute
-                // again at once.
-                self.samples.drain(..self.samples.len() - 1);
-                Load::Ceased
-            }
+            (Load::Computes { .. } | Load::Waits { .. }, _) if rests && !wants_more => self.cease(),
             (Load::Computes { percent }, long) => {
                 Load::Computes { percent: long.unwrap_or(percent) }
             }
             (_, Some(percent)) if percent >= COMPUTES_PERCENT && !rests => {
                 Load::Computes { percent }
             }
-            (Load::Waits { .. }, _) if !waited => {
-                self.samples.drain(..self.samples.len() - 1);
-                Load::Ceased
-            }
+            (Load::Waits { .. }, _) if !waited => self.cease(),
             (Load::Waits { percent }, _) => Load::Waits { percent: waits.unwrap_or(percent) },
             _ => waits.map_or(Load::Ordinary, |percent| Load::Waits { percent }),
         };
+    }
+
+    /// The windows begin again: what the job used before it ceased would make it compute again at
+    /// once.
+    fn cease(&mut self) -> Load {
+        self.samples.drain(..self.samples.len() - 1);
+        Load::Ceased
     }
 
     /// What a job used that was ready to run all the time on a crowded machine, once it was for

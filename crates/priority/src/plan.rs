@@ -571,6 +571,12 @@ mod tests {
         assert_eq!(moves, expected, "the terminal shows its foreground job");
         session.typed = Some(EDITOR);
         assert!(session.update().contains(&(EDITOR, Answers, Typed)));
+        // That it was ready to run while it answered does not count later.
+        session.run(60, &[(EDITOR, 20)]);
+        session.typed = None;
+        assert!(session.update().contains(&(EDITOR, Rest, Other)));
+        let moves = session.run(60, &[(EDITOR, 20)]);
+        assert!(moves.contains(&(EDITOR, Computes, waits(20))), "{moves:?}");
     }
 
     #[test]

@@ -410,6 +410,7 @@ async fn next(news: &mut Option<mpsc::Receiver<SessionNews>>) -> SessionNews {
 
 #[cfg(test)]
 mod tests {
+    use std::io::BufRead as _;
     use std::os::unix::process::CommandExt as _;
 
     use rustix::process::{Pid, Signal, getpriority_process, kill_process_group};
@@ -458,19 +459,16 @@ mod tests {
     #[test]
     fn without_groups_a_program_that_was_typed_into_is_spared_with_its_children() {
         let mut shell = std::process::Command::new("sh")
-            .args(["-c", "sleep 1000; exit"])
+            .args(["-c", "sleep 1000 & echo $!; wait"])
             .process_group(0)
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
         let parent = Pid::from_child(&shell);
-        let (table, child) = loop {
-            let table = Processes::default().table();
-            let child = table.iter().find(|one| one.parent == shell.id() && one.name == "sleep");
-            if let Some(pid) = child.map(|child| child.pid) {
-                break (table, pid);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
+        let mut line = String::new();
+        std::io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let child: u32 = line.trim().parse().unwrap();
+        let table = Processes::default().table();
         let nice = || getpriority_process(Pid::from_raw(child.cast_signed())).unwrap();
         let before = nice();
         let computes = Move {
