@@ -96,8 +96,10 @@ struct MovingCells {
     runs: Vec<Rect>,
     /// The current plan's rectangles of moving cells; they do not overlap.
     rects: Vec<Rect>,
-    /// Parts of these that are sent exact, after them.
+    /// Parts of these that are sent exact, rectangle by rectangle, in the order of rows; and how
+    /// many each has.
     exact: Vec<Rect>,
+    exact_counts: Vec<usize>,
 }
 
 /// What moves in all areas.
@@ -121,6 +123,7 @@ impl Moving {
         for known in &mut self.areas {
             known.rects.clear();
             known.exact.clear();
+            known.exact_counts.clear();
         }
         for &area in areas.iter().take(FRAME_AREAS_MAX) {
             let known = self.known(area, now);
@@ -179,14 +182,15 @@ impl Moving {
         })
     }
 
-    /// Rectangles of what moves; they do not overlap.
-    pub(crate) fn rects(&self) -> impl Iterator<Item = &Rect> {
-        self.areas.iter().flat_map(|known| &known.rects)
-    }
-
-    /// Parts of these that must be exact, and are to be sent after them.
+    /// Parts of what moves that must be exact.
     pub(crate) fn exact(&self) -> impl Iterator<Item = &Rect> {
         self.areas.iter().flat_map(|known| &known.exact)
+    }
+
+    /// Rectangles of what moves, which do not overlap, each with its parts that must be
+    /// exact, to be sent after it and with it.
+    pub(crate) fn rects_with_exact(&self) -> impl Iterator<Item = (&Rect, &[Rect])> {
+        self.areas.iter().flat_map(MovingCells::rects_with_exact)
     }
 
     /// All of the rectangles.
@@ -320,6 +324,7 @@ impl MovingCells {
             runs: Vec::new(),
             rects: Vec::new(),
             exact: Vec::new(),
+            exact_counts: Vec::new(),
         }
     }
 
@@ -374,7 +379,6 @@ impl MovingCells {
             };
         }
         self.join(snapshot);
-        self.rects.sort_unstable_by_key(|rect| (rect.y1, rect.x1));
     }
 
     /// The cell moves, or one beside it does: what moves is about to come here.
@@ -523,6 +527,15 @@ impl MovingCells {
         self.exact = exact;
     }
 
+    fn rects_with_exact(&self) -> impl Iterator<Item = (&Rect, &[Rect])> {
+        let mut rest = &self.exact[..];
+        self.rects.iter().zip(&self.exact_counts).map(move |(rect, &count)| {
+            let (exact, after) = rest.split_at(count);
+            rest = after;
+            (rect, exact)
+        })
+    }
+
     /// Bounds of the moving cells that are connected with this one, in units of cells.
     fn component(&mut self, first: usize) -> Rect {
         let mut bounds = Rect::default();
@@ -574,6 +587,7 @@ impl MovingCells {
     /// Appends a rectangle of cells, and what in it is exact.
     fn take(&mut self, cells: &Rect) {
         self.rects.push(self.pixels(cells));
+        let runs = self.runs.len();
         for y in cells.y1..cells.y2 {
             let first = y as usize * self.columns;
             let row = &mut self.cells[first + cells.x1 as usize..first + cells.x2 as usize];
@@ -587,6 +601,7 @@ impl MovingCells {
             }
             row.fill(Cell::Taken);
         }
+        self.exact_counts.push(self.runs.len() - runs);
     }
 
     /// The pixels of a rectangle of cells.

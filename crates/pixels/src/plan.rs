@@ -86,7 +86,8 @@ pub enum Planned {
         rect: Rect,
     },
     /// A part of a program's frame that moves: sent lossy, as another one follows; it is in the
-    /// shadow's lossy region.
+    /// shadow's lossy region. Pixels of it that are exact are the next items, and are to be shown
+    /// at the same moment.
     Frame {
         /// Where.
         rect: Rect,
@@ -210,15 +211,21 @@ pub fn plan_with(
         cache.recall(&mut changes.rects, snapshot, shadow, out);
     }
     let first = out.len();
+    let size = shadow.size();
     let photos = photographs.then_some(&mut shadow.photos);
     let clip = match mask {
-        Some(mask) => Some(mask.find(&changes, snapshot, hints)),
+        Some(mask) => {
+            let (pixels, width) = (&shadow.pixels, size.width as usize);
+            let shown =
+                |x1: i32, x2: i32, y: i32| &pixels[y as usize * width..][x1 as usize..x2 as usize];
+            Some(mask.find(&changes, snapshot, hints, shown))
+        }
         None if lossy_frames => {
             let content = Content::Video;
-            out.extend(shadow.moving.rects().map(|&rect| Planned::Frame { rect }));
-            // In order: they write over parts of the former.
-            let exact = shadow.moving.exact();
-            out.extend(exact.map(|&rect| Planned::Pixels { rect, content }));
+            for (&rect, exact) in shadow.moving.rects_with_exact() {
+                out.push(Planned::Frame { rect });
+                out.extend(exact.iter().map(|&rect| Planned::Pixels { rect, content }));
+            }
             Some(shadow.moving.region())
         }
         None => None,

@@ -24,14 +24,16 @@ const LINES_AREA_MAX: u64 = 1 << 17;
 
 /// Splits the rectangles of everything that is encoded pixel by pixel into pieces of about `area`
 /// pixels, at least 64 x 16, in the order of rows; possible text is split between its lines.
-/// Patterns, solids, shifts, KEEPs and RECALLs stay whole: they take few bytes at any size.
+/// Patterns, solids, shifts, KEEPs and RECALLs stay whole: they take few bytes at any size. Behind
+/// each piece of a program's frame are the exact pixels of that piece.
 pub fn split_pieces(planned: &mut Vec<Planned>, snapshot: &Snapshot, area: u64) {
     let is_large = |rect: &Rect| rect.area() > area.saturating_add(area / 2);
     if !planned.iter().any(|planned| rect_of(planned).is_some_and(is_large)) {
         return;
     }
-    let whole = std::mem::take(planned);
-    for one in whole {
+    let mut whole = std::mem::take(planned).into_iter().peekable();
+    let mut exact = Vec::new();
+    while let Some(one) = whole.next() {
         match rect_of(&one).copied().filter(is_large) {
             Some(rect)
                 if matches!(
@@ -40,6 +42,25 @@ pub fn split_pieces(planned: &mut Vec<Planned>, snapshot: &Snapshot, area: u64) 
                 ) =>
             {
                 planned.extend(lines(rect, snapshot, area).map(|piece| with_rect(&one, piece)));
+            }
+            Some(frame) if matches!(one, Planned::Frame { .. }) => {
+                let over = |next: &Planned| match *next {
+                    Planned::Pixels { rect, .. } if frame.contains(&rect) => Some(rect),
+                    _ => None,
+                };
+                exact.clear();
+                while let Some(next) = whole.next_if(|next| over(next).is_some()) {
+                    exact.extend(over(&next).map(|rect| (rect, next)));
+                }
+                for piece in pieces(frame, area) {
+                    planned.push(Planned::Frame { rect: piece });
+                    // They are in the order of rows.
+                    let first = exact.partition_point(|(rect, _)| rect.y2 <= piece.y1);
+                    let near = exact[first..].iter().take_while(|(rect, _)| rect.y1 < piece.y2);
+                    let parts = near.map(|(rect, over)| (rect.intersect(&piece), over));
+                    let parts = parts.filter(|(rect, _)| !rect.is_empty());
+                    planned.extend(parts.map(|(rect, over)| with_rect(over, rect)));
+                }
             }
             Some(rect) => planned.extend(pieces(rect, area).map(|piece| with_rect(&one, piece))),
             None => planned.push(one),
@@ -186,6 +207,34 @@ mod tests {
         let piece = |x, y| Planned::TwoColor { rect: Rect::at(x, y, 64, 16), fg: 1, bg: 2 };
         let last = Planned::Pixels { rect: small, content: Content::Image };
         assert_eq!(planned, [piece(0, 0), piece(64, 0), piece(0, 16), piece(64, 16), last]);
+    }
+
+    #[test]
+    fn what_is_exact_in_a_frame_is_behind_its_piece() {
+        let content = Content::Video;
+        let pixels = |rect| Planned::Pixels { rect, content };
+        let frame = |rect| Planned::Frame { rect };
+        let beside = Rect::at(200, 0, 16, 16);
+        let mut planned = vec![
+            frame(Rect::at(0, 0, 128, 32)),
+            pixels(Rect::at(48, 0, 32, 16)),
+            pixels(Rect::at(112, 16, 16, 16)),
+            frame(beside),
+            pixels(beside),
+        ];
+        split_pieces(&mut planned, &Snapshot::new(), 1024);
+        let wanted = [
+            frame(Rect::at(0, 0, 64, 16)),
+            pixels(Rect::at(48, 0, 16, 16)),
+            frame(Rect::at(64, 0, 64, 16)),
+            pixels(Rect::at(64, 0, 16, 16)),
+            frame(Rect::at(0, 16, 64, 16)),
+            frame(Rect::at(64, 16, 64, 16)),
+            pixels(Rect::at(112, 16, 16, 16)),
+            frame(beside),
+            pixels(beside),
+        ];
+        assert_eq!(planned, wanted);
     }
 
     proptest! {

@@ -32,6 +32,9 @@ const UNCHANGED_MIN: u8 = 4;
 /// until it is text that moves. What is new then is unchanged by the first criterion if it rests.
 /// Between two lines of credits there may be none for some plans.
 const MOVING_MIN: u32 = UNCHANGED_MIN as u32;
+/// 8 of the last 16 plans: a cell that changed in fewer did so seldom. Those of a video change in
+/// most plans, and where one is typed into there are two or three glyphs.
+const CHANGES_MIN: u32 = 8;
 const CELL: usize = crate::changes::CELL as usize;
 /// Most rectangles of a frame's clip, and most partial cells in it; cells beyond it stay lossless,
 /// partial ones first.
@@ -46,6 +49,8 @@ pub struct VideoMask {
     /// For each cell that the area meets, row by row: in which of the last 16 plans it had such
     /// text; the newest is the lowest bit.
     moving: Vec<u16>,
+    /// Likewise, in which of them it changed.
+    changed: Vec<u16>,
     /// Text that moves is in the clip.
     takes_text: bool,
     /// Text that moves in the current frame.
@@ -66,9 +71,12 @@ struct CellContent {
 }
 
 impl CellContent {
+    fn has_text(&self) -> bool {
+        self.edges && self.equal * EQUAL.1 > self.pairs * EQUAL.0
+    }
+
     fn is_video(&self) -> bool {
-        let has_text = self.edges && self.equal * EQUAL.1 > self.pairs * EQUAL.0;
-        !(self.overlaid || has_text)
+        !(self.overlaid || self.has_text())
     }
 }
 
@@ -80,6 +88,7 @@ impl VideoMask {
             area,
             unchanged: vec![u8::MAX; area.area() as usize],
             moving: vec![0; cells],
+            changed: vec![0; cells],
             takes_text: false,
             text: Vec::new(),
             cells: Vec::new(),
@@ -145,17 +154,18 @@ impl VideoMask {
         }
     }
 
-    /// Finds the clip among the changes.
-    pub(crate) fn find(
+    /// Finds the clip among the changes; `shown`: the shadow, updated.
+    pub(crate) fn find<'a>(
         &mut self,
         changes: &Changes,
         snapshot: &Snapshot,
         hints: &Hints<'_>,
+        shown: impl Fn(i32, i32, i32) -> &'a [u32],
     ) -> &Region {
         let area = self.area;
         self.cells.clear();
         self.text.clear();
-        self.moving.iter_mut().for_each(|plans| *plans <<= 1);
+        self.moving.iter_mut().chain(&mut self.changed).for_each(|plans| *plans <<= 1);
         let text = |rect: &Rect| {
             hints.parts.iter().any(|hint| hint.claim == Claim::Text && hint.rect.overlaps(rect))
         };
@@ -172,14 +182,21 @@ impl VideoMask {
             // join to few rectangles. Otherwise the bounds of the changes may be the video's part
             // of a cell that a window's straight edge divides.
             let contained = |part: &Rect| snapshot.contains(part) && !text(part);
+            let index = self.index(&cell);
+            self.changed[index] |= 1;
+            let seldom = self.changed[index].count_ones() < CHANGES_MIN;
             let part = if contained(&cell) && is_smooth(&cell, snapshot) {
                 Some(cell)
             } else {
                 Some(bounds).filter(|part| {
-                    contained(part) && {
-                        let content = self.content(part, snapshot);
-                        content.is_video() || !content.overlaid && self.moves(&cell, part)
+                    if !contained(part) {
+                        return false;
                     }
+                    let content = self.content(part, snapshot.rows(part));
+                    if content.is_video() {
+                        return !(seldom && self.is_text(&cell, &shown));
+                    }
+                    !content.overlaid && self.moves(index, part)
                 })
             };
             self.cells.extend(part);
@@ -206,10 +223,8 @@ impl VideoMask {
 
     /// Counts a plan in which this part of a cell has text with no unchanged pixel beside it; true
     /// if it is text that moves and belongs to the clip.
-    fn moves(&mut self, cell: &Rect, part: &Rect) -> bool {
-        let row = (at_cell(cell.y1) - at_cell(self.area.y1)) as usize;
-        let column = (at_cell(cell.x1) - at_cell(self.area.x1)) as usize;
-        let plans = &mut self.moving[row * columns(&self.area) + column];
+    fn moves(&mut self, index: usize, part: &Rect) -> bool {
+        let plans = &mut self.moving[index];
         *plans |= 1;
         if plans.count_ones() < MOVING_MIN {
             return false;
@@ -218,11 +233,24 @@ impl VideoMask {
         self.takes_text
     }
 
-    fn content(&self, rect: &Rect, snapshot: &Snapshot) -> CellContent {
+    /// Of a cell, in `moving` and `changed`.
+    fn index(&self, cell: &Rect) -> usize {
+        let row = (at_cell(cell.y1) - at_cell(self.area.y1)) as usize;
+        let column = (at_cell(cell.x1) - at_cell(self.area.x1)) as usize;
+        row * columns(&self.area) + column
+    }
+
+    /// All of a cell looks like text.
+    fn is_text<'a>(&self, cell: &Rect, shown: &impl Fn(i32, i32, i32) -> &'a [u32]) -> bool {
+        let rows = (cell.y1..cell.y2).map(|y| shown(cell.x1, cell.x2, y));
+        self.content(cell, rows).has_text()
+    }
+
+    fn content<'a>(&self, rect: &Rect, rows: impl Iterator<Item = &'a [u32]>) -> CellContent {
         let (stride, width) = (self.area.width() as usize, rect.width() as usize);
         let mut content = CellContent::default();
         let mut above: Option<(&[u32], &[u8])> = None;
-        for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
+        for (y, row) in (rect.y1..).zip(rows) {
             let start = (y - self.area.y1) as usize * stride + (rect.x1 - self.area.x1) as usize;
             let unchanged = &self.unchanged[start..][..width];
             content.pairs(&row[1..], &row[..width - 1], &unchanged[1..], &unchanged[..width - 1]);
@@ -328,7 +356,7 @@ mod tests {
             let mut snapshot = Snapshot::new();
             snapshot.fill(&SIZE.rect().into(), |_, to, _| to.copy_from_slice(&pixels));
             let cell = Rect::at(x, y, width, height);
-            let edges = VideoMask::new(SIZE.rect()).content(&cell, &snapshot).edges;
+            let edges = VideoMask::new(SIZE.rect()).content(&cell, snapshot.rows(&cell)).edges;
             prop_assert_eq!(is_smooth(&cell, &snapshot), !edges);
         }
     }

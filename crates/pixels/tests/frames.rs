@@ -119,18 +119,21 @@ impl Screen {
     }
 
     fn lossy(&self) -> Region {
-        let rect = |planned: &Planned| match planned {
-            Planned::Frame { rect } => Some(*rect),
-            _ => None,
-        };
-        let rects: Vec<Rect> = self.planned.iter().filter_map(rect).collect();
-        let mut region: Region = rects.iter().copied().collect();
-        assert_eq!(region.area(), rects.iter().map(Rect::area).sum::<u64>(), "none twice");
-        // What is exact inside of one follows it.
-        let frames = self.planned.iter().rposition(|planned| rect(planned).is_some());
-        for planned in self.planned.iter().skip(frames.unwrap_or(0)) {
-            if let Planned::Pixels { rect, .. } = planned {
-                region.subtract_rect(rect);
+        let mut region = Region::new();
+        let mut frame = Rect::default();
+        for planned in &self.planned {
+            match planned {
+                Planned::Frame { rect } => {
+                    assert!(!region.overlaps_rect(rect), "none twice");
+                    region.add_rect(*rect);
+                    frame = *rect;
+                }
+                Planned::Pixels { rect, .. } => {
+                    let over = region.overlaps_rect(rect);
+                    assert!(!over || frame.contains(rect), "what is exact in one follows it");
+                    region.subtract_rect(rect);
+                }
+                _ => {}
             }
         }
         region

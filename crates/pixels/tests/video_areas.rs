@@ -425,6 +425,35 @@ fn what_lies_before_a_video_is_never_in_its_clip() {
     assert!(mask.clip().area() > (PLAYER.area() - menu.area() - subtitle.area()) * 9 / 10);
 }
 
+/// A few columns of a glyph are in the next cell: by themselves they look like a video. Programs
+/// draw all again, or only what is new.
+#[test]
+fn glyphs_that_are_typed_in_front_of_a_video_are_never_in_its_clip() {
+    let note = Rect::new(296, 200, 500, 260);
+    let around = Region::from(PLAYER).difference(&note.into());
+    let glyph = |number: i32| Rect::at(333 + number * 7, 227, 6, 7);
+    let ink = |x: i32, y: i32| 0x30_302a + (x * 37 + y * 59) as u32 % 4 * 0x38_3834;
+    for draws_all in [true, false] {
+        let mut screen = Screen::new();
+        let mut mask = VideoMask::new(PLAYER);
+        for frame in 0..60 {
+            for part in around.rects() {
+                screen.camera_frame(*part, frame);
+            }
+            if draws_all || frame == 0 {
+                screen.paint(note, |_, _| 0xfd_f6d8);
+            }
+            let typed = (frame - 30).max(0) / 2;
+            let from = if draws_all { 0 } else { (typed - 1).max(0) };
+            (from..typed).for_each(|number| screen.paint(glyph(number), ink));
+            screen.show_with(FRAME, Some(&mut mask), &[]);
+            let spoilt = (0..typed).map(glyph).find(|glyph| mask.clip().overlaps_rect(glyph));
+            assert_eq!(spoilt, None, "frame {frame}, all is drawn again: {draws_all}");
+        }
+        assert!(mask.clip().area() > (PLAYER.area() - note.area()) * 9 / 10);
+    }
+}
+
 /// Text that runs through a video belongs to it once its cells had moving text in four plans, if
 /// the mask takes it; text that rests, in front of the video or of that text, never does.
 #[test]

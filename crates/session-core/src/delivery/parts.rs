@@ -165,10 +165,23 @@ impl UpdatePart {
         self.painted.push(painted);
     }
 
-    /// It has room for a command of this length.
+    /// It has room for a command of this length. Exact pixels over lossy ones, as those of text in
+    /// front of what moves, are shown at the same moment as these, in a part that is longer.
     fn takes(&self, command: &Command<'_>, len: u64, cut: Cut) -> bool {
         let mixes = !self.is_frame && !is_own_part(command, len) && self.commands < COMMANDS_MAX;
-        self.commands == 0 || mixes && self.range.len() as u64 + len <= cut.bytes
+        let bytes = self.range.len() as u64 + len;
+        let fits = bytes <= cut.bytes || bytes <= cut.bytes_max && self.repairs(command);
+        self.commands == 0 || mixes && fits
+    }
+
+    /// The command replaces lossy pixels of this part by exact ones.
+    fn repairs(&self, command: &Command<'_>) -> bool {
+        let Command::Raw { rect, encoding, .. } = command else { return false };
+        let lossy = self.painted.iter().filter_map(|painted| match painted {
+            Painted::Written(region, Fidelity::Lossy) => Some(region),
+            _ => None,
+        });
+        *encoding != Encoding::Jpeg && lossy.rev().any(|region| region.overlaps_rect(rect))
     }
 
     fn note(&mut self, command: Command<'_>, cut: Cut) {
@@ -452,6 +465,39 @@ mod tests {
         assert_eq!(found, [(2, false), (1, true), (2, false)]);
         let read: Vec<_> = parts.iter().flat_map(|part| decoded(parts.commands(part))).collect();
         assert_eq!(read, commands);
+    }
+
+    #[test]
+    fn exact_pixels_are_in_the_part_of_the_lossy_ones_below_them() {
+        let raw = |rect, encoding, data| Command::Raw { rect, encoding, data };
+        let jpeg = |y| raw(Rect::at(0, y, 100, 20), Encoding::Jpeg, &[7; 30]);
+        let text = |x, y| raw(Rect::at(x, y, 4, 4), Encoding::Plain, &[9; 48]);
+        let commands = [
+            jpeg(0),
+            text(10, 5),
+            text(30, 15),
+            jpeg(20),
+            text(10, 25),
+            text(10, 60),
+            text(20, 60),
+        ];
+        let mut bytes = [Commands::default(), Commands::default()];
+        for (at, command) in commands.iter().enumerate() {
+            // As two threads may have encoded them.
+            command.clone().append_to(&mut bytes[usize::from(at > 1)]);
+        }
+        let mut parts = Parts::default();
+        assert!(parts.push(&bytes[0], CUT));
+        assert!(parts.first().is_none(), "more of it may follow");
+        assert!(parts.push(&bytes[1], CUT));
+        parts.close();
+        let counts: Vec<_> = parts.iter().map(|part| part.commands).collect();
+        assert_eq!(counts, [3, 2, 1, 1]);
+        // Within what the viewer takes.
+        let mut parts = Parts::default();
+        let cut = Cut { bytes_max: 100, ..CUT };
+        bytes.iter().for_each(|bytes| assert!(parts.push(bytes, cut)));
+        assert!(parts.iter().all(|part| part.range.len() <= 100));
     }
 
     #[test]
