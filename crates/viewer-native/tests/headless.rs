@@ -604,7 +604,7 @@ fn a_time_out_ends_a_wait_whatever_work_a_session_makes() {
     viewer.set_timeout(Duration::from_millis(300));
     assert!(matches!(viewer.wait_quiet(), Err(ViewError::Timeout { .. })));
     let applied = viewer.report().geometries - before;
-    assert!(applied < u64::from(COUNT), "it waited until everything was applied");
+    assert!(applied < u64::from(COUNT / 4), "it waited until {applied} were applied");
 }
 
 #[test]

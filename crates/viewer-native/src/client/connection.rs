@@ -41,10 +41,20 @@ enum Incoming<'a> {
 
 /// 64 KiB: read from the connection at once; the framebuffer is locked while so much is applied.
 const READ_BYTES: usize = 64 * 1024;
-/// 20 ms, in microseconds: after the framebuffer was locked for longer, other threads get a turn.
+/// 20 ms, in microseconds: after the framebuffer was locked for longer, at once or in many short
+/// times, other threads get a turn.
 const LOCK_HELD_MAX: Micros = 20_000;
-/// How long that turn is at least.
-const LOCK_PAUSE: Duration = Duration::from_micros(200);
+/// 200 µs, in microseconds: how long that turn is at least.
+const LOCK_PAUSE: Micros = 200;
+
+/// How this thread held the framebuffer's lock.
+#[derive(Default)]
+struct Held {
+    /// How long since other threads had a turn.
+    time: Micros,
+    /// When it was released last.
+    released: Micros,
+}
 
 /// Longest wait for the session's answer on a connection over QUIC that replaces another; the other
 /// is closed by then.
@@ -483,6 +493,7 @@ impl Shared {
     fn read_in(&self, reader: &mut Reader, attempts: &mut Attempts) -> ViewError {
         let mut buffer = vec![0; READ_BYTES];
         let mut datagram;
+        let mut held = Held::default();
         loop {
             let mut incoming = match reader.next(&mut buffer) {
                 Ok(Received::Bytes(count @ 1..)) => Incoming::Stream(&buffer[..count]),
@@ -499,8 +510,8 @@ impl Shared {
                 self.lock().served.count_repaired(repaired);
             }
             loop {
-                match self.apply(std::mem::replace(&mut incoming, Incoming::Stream(&[])), attempts)
-                {
+                let bytes = std::mem::replace(&mut incoming, Incoming::Stream(&[]));
+                match self.apply(bytes, attempts, &mut held) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => return error,
@@ -510,12 +521,20 @@ impl Shared {
     }
 
     /// Applies received bytes up to the end of a drawing burst; true if there may be more.
-    fn apply(&self, incoming: Incoming<'_>, attempts: &mut Attempts) -> Result<bool, ViewError> {
+    fn apply(
+        &self,
+        incoming: Incoming<'_>,
+        attempts: &mut Attempts,
+        held: &mut Held,
+    ) -> Result<bool, ViewError> {
         let mut state = self.lock_for_next();
         if state.lifecycle.is_stopped() {
             return Err(ViewError::Lost("the viewer was closed".into()));
         }
         let now = state.clock.now();
+        if now.saturating_sub(held.released) >= LOCK_PAUSE {
+            held.time = 0;
+        }
         let handled = match incoming {
             Incoming::Stream(bytes) => state.active().handle_bytes_until_frame_end(bytes, now),
             Incoming::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
@@ -535,12 +554,13 @@ impl Shared {
         #[cfg(feature = "h264")]
         state.wake_decoding();
         let (wake, goes_on) = (state.news.is_worth_waking(), state.watch_path());
-        let held = state.clock.now() - now;
+        held.released = state.clock.now();
+        held.time += held.released - now;
         drop(state);
-        if held > LOCK_HELD_MAX {
+        if held.time > LOCK_HELD_MAX {
             // The lock is not fair: taken again at once, it would keep the thread out that watches
             // the time.
-            std::thread::sleep(LOCK_PAUSE);
+            std::thread::sleep(Duration::from_micros(LOCK_PAUSE));
         }
         if wake {
             self.announce();
