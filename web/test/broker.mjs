@@ -18,6 +18,7 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { endChild } from "./child.mjs";
+import { isConnected } from "./opened.mjs";
 import { fileHas } from "./session.mjs";
 
 const tree = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
@@ -149,6 +150,6 @@ export async function barriers(page, within = "html") {
 /** Waits until the page shows a desktop, with all of its pixels. */
 export async function shown(page) {
   await page.waitForURL(/\/desk\/desk\/$/);
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
 }

@@ -14,6 +14,7 @@ import { barriers, logIn, PASSWORD, shown, skip, start } from "./broker.mjs";
 import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { Firefox } from "./firefox.mjs";
+import { isConnected } from "./opened.mjs";
 import { LinkProxy } from "./proxy.mjs";
 import { fileHas } from "./session.mjs";
 
@@ -210,7 +211,7 @@ test("a desktop is shown over WebTransport, and again when the front was killed"
   await logIn(page, user, PASSWORD);
   await shown(page);
   await page.goto(`${url}desk/desk/?transport=webtransport`);
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   const way = () => page.evaluate(async () => (await window.thinc.stats()).transport);
   assert.equal(await way(), "webtransport");
   await fileHas(typed, () => true);
@@ -269,7 +270,7 @@ test("the list follows where desktops are shown, and renames one by keyboard", a
   await logIn(page, user, PASSWORD);
   await shown(page);
   await page.goto(`${url}desk/desk/?transport=webtransport`);
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   assert.equal(
     await page.evaluate(async () => (await window.thinc.stats()).transport),
     "webtransport",
@@ -419,7 +420,7 @@ test("a guest without an account sees a desktop, and types when its owner lets t
   await guest.keyboard.type("Ada");
   await guest.keyboard.press("Enter");
   const ready = async () => {
-    await guest.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+    await isConnected(guest);
     await guest.evaluate(() => window.thinc.quiet());
   };
   await ready();
@@ -477,7 +478,7 @@ test("a guest without an account sees a desktop, and types when its owner lets t
   const other = await join();
   await other.keyboard.type("Bea");
   await other.keyboard.press("Enter");
-  await other.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(other);
   thinc("share", "desk", "--revoke", "1");
   await other.getByText("the owner of this session has ended the invitation").waitFor();
   const late = await join();

@@ -15,7 +15,7 @@ import { test as nodeTest } from "node:test";
 import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { Fingers } from "./fingers.mjs";
-import { screenshotWithoutStatus } from "./opened.mjs";
+import { framebuffer, isConnected, screenshotWithoutStatus } from "./opened.mjs";
 import { assertSamePixels, readPng } from "./png.mjs";
 import { LinkProxy } from "./proxy.mjs";
 import { fileHas, Session } from "./session.mjs";
@@ -48,24 +48,13 @@ async function opened(
     await page.waitForFunction(() => window.thinc);
     await page.goto(new URL(query, page.url()).href);
   }
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
   return { session, page, out, proxy };
 }
 
 /** How long the screen may take to get the size that a tab requested, on a busy machine. */
 const RESIZE_MS_MAX = 60_000;
-
-/** The viewer's framebuffer: RGBA in Base64. */
-function framebuffer(page) {
-  return page.evaluate(async () => {
-    const { width, height, data } = await window.thinc.pixels();
-    let binary = "";
-    for (let at = 0; at < data.length; at += 32768)
-      binary += String.fromCharCode(...data.subarray(at, at + 32768));
-    return { width, height, data: btoa(binary) };
-  });
-}
 
 /**
  * Stops the applications, and compares the X screen, the viewer's framebuffer and the tab's pixels.
@@ -86,11 +75,7 @@ async function assertSameScreen(session, page, what) {
       held = await framebuffer(page);
       if ((held.width === x.width && held.height === x.height) || performance.now() > end) break;
     }
-    assertSamePixels(
-      { ...held, data: Buffer.from(held.data, "base64") },
-      x,
-      `${what}: viewer and X`,
-    );
+    assertSamePixels(held, x, `${what}: viewer and X`);
     const shown = readPng(await screenshotWithoutStatus(page));
     assertSamePixels(shown, x, `${what}: tab and X`);
     const colors = new Set();
@@ -186,7 +171,7 @@ test("a reloaded page receives only the changes of the screen", async (t) => {
   const { session, page, out } = await opened(t, PAGE_OF_TEXT);
   await fileHas(out, () => existsSync(out));
   const bytes = async () => {
-    await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+    await isConnected(page);
     await page.evaluate(() => window.thinc.quiet());
     const { bytesIn, lossyPixels } = await page.evaluate(() => window.thinc.stats());
     assert.equal(lossyPixels, 0);
@@ -448,7 +433,7 @@ test("a link opens once; the page says so the second time, and without a link", 
   await other.getByText("This link does not open the session").waitFor();
   await other.getByText("Each link works once").waitFor();
   await other.goto(session.newLink());
-  await other.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(other);
   const bare = await openTab(browser);
   t.after(() => bare.context().close());
   await bare.goto(new URL("./", session.link).href);
@@ -505,11 +490,11 @@ test("another port of the host gets the cookie, which opens nothing by itself", 
   assert.equal(await upgrade({ "sec-websocket-protocol": protocols }), 101, "as the page does");
   // The session process is started again: both are still good.
   await page.goto(ours);
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   const trouble = await watchTrouble(page);
   process.kill(session.pids.session, "SIGKILL");
   await trouble.shown();
   await trouble.over();
   await page.reload();
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
 });

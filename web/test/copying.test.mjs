@@ -13,6 +13,7 @@ import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { Firefox } from "./firefox.mjs";
+import { isConnected } from "./opened.mjs";
 import { OtherTab, PNG } from "./other-tab.mjs";
 import { fileHas, Session } from "./session.mjs";
 
@@ -82,15 +83,13 @@ async function started(t, command = ["sleep", "infinity"]) {
   return { session, programs };
 }
 
-const connected = () => window.thinc && document.getElementById("state").hidden;
-
 async function opened(t, command) {
   const { session, programs } = await started(t, command);
   const page = await openTab(browser, { viewport: { width: 640, height: 480 } });
   t.after(() => page.context().close());
   await page.goto(session.link);
   await page.waitForURL((url) => url.hash === "");
-  await page.waitForFunction(connected);
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
   const other = await OtherTab.open(browser, page.url());
   t.after(() => other.close());

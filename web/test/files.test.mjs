@@ -23,7 +23,7 @@ import { chromiumForTests, openTab } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { load } from "./modules.mjs";
-import { agreeWhenAsked, openPage, says } from "./opened.mjs";
+import { agreeWhenAsked, isConnected, openPage, says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -511,7 +511,7 @@ test("folders and large files in both directions, while the desktop answers", as
   page.on("download", (download) => page.downloads.push(download));
   await page.addInitScript(withoutPickers);
   await page.goto(session.link);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
 
   // As a file manager drops it: the browser reads the folder.
@@ -614,7 +614,7 @@ test("a session may switch files off", async (t) => {
   const page = await openTab(browser);
   t.after(() => page.context().close());
   await page.goto(session.link);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
   await hasNoFiles(page, "by the server (--files)");
   await drop(page, [["secret", "content"]]);

@@ -15,7 +15,7 @@ import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
 import { dispatch, modifierCases, PLATFORMS, received } from "./modifiers.mjs";
 import { load } from "./modules.mjs";
-import { openPage } from "./opened.mjs";
+import { isConnected, openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
@@ -91,7 +91,7 @@ async function faked(t, query = "", options = {}) {
     message.geometry(1, 400, 300),
     message.update(1, 1, [draw.fill(0, 0, 400, 300, 0)]),
   );
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   // It is shown when a session opens.
   await page.waitForFunction(
     () => getComputedStyle(document.getElementById("menu")).visibility === "hidden",
@@ -341,7 +341,7 @@ for (const [name, [keys, wanted]] of Object.entries(MATRIX)) {
       await page.waitForURL((url) => url.hash === "");
       await page.waitForFunction(() => window.thinc);
       await page.goto(new URL(query, page.url()).href);
-      await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+      await isConnected(page);
       await page.evaluate(() => window.thinc.quiet());
       const cdp = await page.context().newCDPSession(page);
       const event = (type, code, key, modifiers = 0) =>

@@ -21,6 +21,23 @@ export async function openPage(t, browser, options = {}) {
   return { session, page, viewer: await session.viewer(0) };
 }
 
+/** Waits until the viewer is connected; before it, the page of the login has no status to hide. */
+export async function isConnected(page) {
+  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+}
+
+/** The viewer's framebuffer: RGBA. A list of numbers would keep this process busy for seconds. */
+export async function framebuffer(page) {
+  const { width, height, data } = await page.evaluate(async () => {
+    const { width, height, data } = await window.thinc.pixels();
+    let binary = "";
+    for (let at = 0; at < data.length; at += 32768)
+      binary += String.fromCharCode(...data.subarray(at, at + 32768));
+    return { width, height, data: btoa(binary) };
+  });
+  return { width, height, data: Buffer.from(data, "base64") };
+}
+
 /**
  * A screenshot of `target`, the page or a part of it, without the status line: a busy machine may
  * show it over the picture for a moment. The page's policy forbids Playwright's own style sheet.

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, FakeSession, message } from "./fake-session.mjs";
-import { openPage, screenshotWithoutStatus } from "./opened.mjs";
+import { framebuffer, isConnected, openPage, screenshotWithoutStatus } from "./opened.mjs";
 import { assertSamePixels, readPng } from "./png.mjs";
 
 const [WIDTH, HEIGHT] = [400, 300];
@@ -85,12 +85,8 @@ for (const { query, presenter } of PICTURES) {
     const stats = await page.evaluate(() => window.thinc.stats());
     assert.equal(stats.presenter, presenter);
     assert.equal(stats.updates, 4);
-    const held = await page.evaluate(async () => {
-      const { width, height, data } = await window.thinc.pixels();
-      return { width, height, data: Array.from(data) };
-    });
     assertSamePixels(
-      held,
+      await framebuffer(page),
       { width: WIDTH, height: HEIGHT, data: wanted },
       "the viewer's framebuffer",
     );
@@ -515,7 +511,7 @@ test("a dropped connection is dimmed, reported and replaced", async (t) => {
   await page.getByText("Connection dropped").or(page.getByText("Reconnecting…")).first().waitFor();
   const second = await session.viewer(1);
   greet(second);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   second.send(message.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0x996633)]));
   await quiet(page);
   await menuGone(page);
@@ -576,7 +572,7 @@ test("bytes that break the protocol end the connection, not the page", async (t)
   await page.getByText("The connection failed").waitFor();
   await page.getByRole("button", { name: "Connect again" }).click();
   greet(await session.viewer(1));
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
 });
 
 test("a link works once and leaves the address bar; a used one is reported", async (t) => {
@@ -602,11 +598,11 @@ test("a link works once and leaves the address bar; a used one is reported", asy
 test("a cookie without the secret of the origin opens nothing, and a new link does", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   const copy = await page.context().newPage();
   await copy.goto(session.url);
   greet(await session.viewer(1));
-  await copy.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(copy);
   await copy.close();
   await page.evaluate(() => localStorage.clear());
   await page.reload();
@@ -637,7 +633,7 @@ test("a browser that keeps nothing is told so before the link is used", async (t
 test("a cookie that is no longer valid is reported", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   session.cookies.clear();
   viewer.socket.destroy();
   await page.getByText("This link is no longer valid").waitFor();
@@ -646,7 +642,7 @@ test("a cookie that is no longer valid is reported", async (t) => {
 test("Disconnect sends a close and logs the browser out", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   await page.getByRole("button", { name: "Disconnect" }).click();
   await viewer.receive((m) => m.kind === "close");
   await page.getByText("The session continues without you.").waitFor();
@@ -666,7 +662,7 @@ test("Disconnect sends a close and logs the browser out", async (t) => {
 test("Disconnect without an answer says that only this browser has forgotten", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   session.refusesLogout = true;
   await page.getByRole("button", { name: "Disconnect" }).click();
   await page.getByText("the session could not be told").waitFor();

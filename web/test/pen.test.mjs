@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage } from "./opened.mjs";
+import { isConnected, openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
@@ -266,7 +266,7 @@ test("a program of GTK sees the pen of a page, until its tab is closed", async (
   t.after(() => session.stop());
   const page = await openTab(browser, TAB);
   await page.goto(session.link);
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
   const line = (beginning) =>
     fileHas(out, (now) => now.split("\n").find((one) => one.startsWith(beginning)));

@@ -20,7 +20,7 @@ import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
 import { message } from "./fake-session.mjs";
 import { Firefox } from "./firefox.mjs";
 import { load } from "./modules.mjs";
-import { agreeWhenAsked, openPage } from "./opened.mjs";
+import { agreeWhenAsked, isConnected, openPage } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
@@ -488,7 +488,7 @@ async function openTabOf(t, session) {
   t.after(() => page.context().close());
   await page.addInitScript(recorded);
   await page.goto(session.link);
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   return page;
 }
 

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage, says } from "./opened.mjs";
+import { isConnected, openPage, says } from "./opened.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
@@ -24,7 +24,7 @@ async function greet(page, viewer, caps = QUALITY) {
   await viewer.receive((m) => m.kind === "hello");
   viewer.send(message.hello("desk", caps), message.geometry(1, 400, 300));
   viewer.send(message.update(1, 1, [draw.fill(0, 0, 400, 300, 0x406080)]));
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
 }
 

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage } from "./opened.mjs";
+import { isConnected, openPage } from "./opened.mjs";
 import { readPng } from "./png.mjs";
 
 const [WIDTH, HEIGHT] = [400, 300];
@@ -22,7 +22,6 @@ const browser = chromiumForTests("--enable-unsafe-swiftshader");
 
 const quiet = (page) => page.evaluate(() => window.thinc.quiet());
 const saved = (page) => page.evaluate(() => window.thinc.saved());
-const connected = (page) => page.locator("#state").waitFor({ state: "hidden" });
 
 function greet(viewer, { seen, size = [WIDTH, HEIGHT], shows } = {}) {
   viewer.send(
@@ -144,7 +143,7 @@ for (const query of ["", "?thread=page"]) {
     second.send(
       message.update(1, 1, [draw.copy(0, 0, WIDTH, HEIGHT, 0, 0), draw.fill(0, 0, 10, 10, GREEN)]),
     );
-    await connected(page);
+    await isConnected(page);
     await quiet(page);
     const { data } = await page.evaluate(async () => ({
       data: Array.from((await window.thinc.pixels()).data.subarray(9 * 4, 11 * 4)),
@@ -217,7 +216,7 @@ test("input typed before a reload is known, and before the hello is sent once", 
   await page.keyboard.type("a");
   greet(second, { seen: seq });
   fill(second, 1, BLUE);
-  await connected(page);
+  await isConnected(page);
   await page.keyboard.type("b");
   await second.receive((m) => m.kind === "key" && m.keysym === 0x62 && !m.down);
   const keys = second.received.filter((m) => m.kind === "key");
@@ -440,7 +439,7 @@ test("after Disconnect and a new link the picture is saved again", async (t) => 
   const { number } = await firstWords(second);
   greet(second);
   fill(second, 1, BLUE);
-  await connected(page);
+  await isConnected(page);
   await quiet(page);
   await saved(page);
   await page.reload();

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
-import { says } from "./opened.mjs";
+import { isConnected, says } from "./opened.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, ...rest) =>
@@ -40,7 +40,7 @@ async function tab(t, link) {
 }
 
 async function shown(page) {
-  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await isConnected(page);
   await page.evaluate(() => window.thinc.quiet());
 }
 

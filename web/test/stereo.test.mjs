@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage, says, screenshotWithoutStatus } from "./opened.mjs";
+import { isConnected, openPage, says, screenshotWithoutStatus } from "./opened.mjs";
 import { readPng } from "./png.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
@@ -62,7 +62,7 @@ async function greet(page, viewer, caps = STEREO) {
   await viewer.receive((m) => m.kind === "hello");
   viewer.send(message.hello("desk", caps), message.geometry(1, WIDTH, HEIGHT));
   viewer.send(message.update(1, 1, [draw.raw(0, 0, WIDTH, HEIGHT, pixels(ALL, left, 3))]));
-  await page.locator("#state").waitFor({ state: "hidden" });
+  await isConnected(page);
   await page.waitForFunction(() => !document.getElementById("menu").classList.contains("open"));
   await page.waitForFunction(
     () => getComputedStyle(document.getElementById("menu")).visibility === "hidden",

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests } from "./chromium.mjs";
 import { draw, message } from "./fake-session.mjs";
-import { openPage } from "./opened.mjs";
+import { framebuffer, openPage } from "./opened.mjs";
 import {
   coded,
   codedAv1,
@@ -123,11 +123,10 @@ for (const query of ["", "?thread=page"]) {
     assert.equal(lossyPixels, PLACE.width * PLACE.height, "all lossy");
 
     // The same frame raw: an encoded one differs by the codec's loss, which is none here.
-    const every = () => page.evaluate(async () => Array.from((await window.thinc.pixels()).data));
-    const before = await every();
+    const { data: before } = await framebuffer(page);
     update(draw.videoPlain(0, 200_000, [PLACE], plain(3)));
     await quiet(page);
-    const after = await every();
+    const { data: after } = await framebuffer(page);
     assert.ok(
       before.every((channel, i) => Math.abs(channel - after[i]) <= 1),
       "scaled alike, at every edge",

@@ -14,6 +14,7 @@ import { test as nodeTest } from "node:test";
 import { removeFolder } from "./child.mjs";
 import { chromiumForTests, openTab } from "./chromium.mjs";
 import { Firefox } from "./firefox.mjs";
+import { isConnected } from "./opened.mjs";
 import { assertSamePixels } from "./png.mjs";
 import { LinkProxy } from "./proxy.mjs";
 import { fileHas, Session } from "./session.mjs";
@@ -38,8 +39,6 @@ async function started(t, { script = QUIET, ...options } = {}) {
   return { session, out };
 }
 
-const connected = (page) =>
-  page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
 /** Requests the offer as the page does: its status, and what it says. */
 const offerTo = (page) =>
   page.evaluate(async () => {
@@ -59,7 +58,7 @@ async function opened(t, link, query) {
   await page.goto(link);
   await page.waitForFunction(() => window.thinc);
   await page.goto(new URL(query, page.url()).href);
-  await connected(page);
+  await isConnected(page);
   return page;
 }
 
@@ -287,7 +286,7 @@ test("after a session process was killed the page reconnects over WebTransport",
   const gone = page.waitForFunction(() => !document.getElementById("state").hidden);
   process.kill(session.pids.session, "SIGKILL");
   await gone;
-  await connected(page);
+  await isConnected(page);
   await typed(page, out, "after");
   assert.equal(await way(page), "webtransport");
   await assertSameScreen(session, inPage(page), "after a new process attached");
@@ -303,7 +302,7 @@ test("input sent over a dead UDP path arrives once, over the next connection", a
   proxy.stall();
   await page.keyboard.type("def");
   await page.waitForFunction(() => !document.getElementById("state").hidden);
-  await connected(page);
+  await isConnected(page);
   await typed(page, out, "DEF");
   assert.equal(await fileHas(out, (now) => now), "abc\ndefDEF\n");
   await assertSameScreen(session, inPage(page), "over another path");
@@ -348,7 +347,7 @@ test("a page that is left is no viewer any more, long before QUIC's time-out", a
 
   // Without the page's secret nobody ends it.
   await page.goBack();
-  await connected(page);
+  await isConnected(page);
   const status = await page.evaluate(async () => {
     const headers = { "content-type": "application/json" };
     const body = JSON.stringify({ page: "AAAAAAAAAAAAAAAAAAAAAA" });
