@@ -178,9 +178,17 @@ fn a_program_that_moves_the_pointer_moves_the_viewers() -> Outcome {
     until(&mut desktop, "warped", "300 310")?;
     application.show(application.cursor(0xffff, 0xffff)?)?;
     desktop.viewer.say("move 20 30")?;
-    desktop.viewer.say("barrier")?;
+    wait_for("the user's motion arrives", EVENT_TIMEOUT, || {
+        let at = application.conn.query_pointer(application.root).ok()?.reply().ok()?;
+        ((at.root_x, at.root_y) == (20, 30)).then_some(())
+    })?;
+    let moves = figure(&mut desktop, "cursor_moves")?;
+    // To the same position as before: the user has moved the pointer since.
     fake(MOTION_NOTIFY_EVENT, 0, 300, 310)?;
-    until(&mut desktop, "warped", "300 310")?;
+    wait_for("the second motion arrives", EVENT_TIMEOUT, || {
+        desktop.viewer.say("barrier").ok()?;
+        (figure(&mut desktop, "cursor_moves").ok()? == moves + 1).then_some(())
+    })?;
     // Where the viewer's pointer is now, its button is.
     desktop.viewer.say("buttondown 1")?;
     wait_for("the button is down there", EVENT_TIMEOUT, || {
